@@ -18,16 +18,17 @@ from tasks.database.dialects import SQLITE
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.gold_check import (
+    Decision,
     GoldCheck,
     GoldReport,
     Golds,
     SplitName,
     check_golds,
+    decide,
     read_golds,
 )
 from tasks.scoring.execution.rules import strict
 from tasks.scoring.execution.suite import judge_golds, open_suites
-from tasks.scoring.execution.undecided_golds import Decision, decide
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import is_right
 from tasks.settings.benchmark import BenchmarkSettings

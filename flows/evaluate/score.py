@@ -31,8 +31,7 @@ from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.standing import keep_record
-from tasks.results.mlflow.tracker import Tracker
+from tasks.results.mlflow.tracker import Tracker, keep_record
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import as_reported

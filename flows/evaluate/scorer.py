@@ -15,10 +15,10 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.gold_check import decide
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
-from tasks.scoring.execution.undecided_golds import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun, measure_soft_f1

@@ -35,9 +35,8 @@ from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.standing import keep_record
 from tasks.results.mlflow.traces import choose, is_failed, sample_of
-from tasks.results.mlflow.tracker import Tracker
+from tasks.results.mlflow.tracker import Tracker, keep_record
 from tasks.results.parameters import redact
 from tasks.results.retention import size_of
 from tasks.results.run_record import (

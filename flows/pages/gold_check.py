@@ -12,8 +12,7 @@ from tasks.core.wording import and_more, counted, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table, reading
 from tasks.results.run_record import Count, JsonDocument, at
 from tasks.results.warehouse.views import Rows
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
-from tasks.scoring.execution.undecided_golds import KINDS_IN_WORDS, Decision, Finding
+from tasks.scoring.execution.gold_check import KINDS_IN_WORDS, Decision, Finding, GoldCheck, GoldReport
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
 from tasks.sql.alternatives import KINDS

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import money, number
-from tasks.results.mlflow.standing import SCORE, score_in_words
+from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
@@ -187,12 +186,19 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
-        SCORE: score_in_words(record),
+        "score": score_in_words(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
     metrics = measures(report, completion.seconds)
     return Package(record, _dataset(record), _params(record), tags, metrics, files)
+
+
+def score_in_words(record: RunRecord) -> str:
+    """Return the score of a run with its numerator, denominator and interval, for a column of MLflow's list."""
+    score = record.score
+    range_ = f", {interval(*score.interval)}" if score.interval else ""
+    return f"{percent(score)} ({counts(score)}){range_}"
 
 
 def in_short(record: RunRecord, verdict: str = "") -> str:

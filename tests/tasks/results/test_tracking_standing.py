@@ -7,9 +7,8 @@ from typing import NoReturn
 import pytest
 
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.store import Store
-from tasks.results.mlflow.tracker import Tracker
+from tasks.results.mlflow.tracker import Tracker, log_standing
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home

@@ -8,7 +8,7 @@ import pytest
 from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.undecided_golds import Decision, decide
+from tasks.scoring.execution.gold_check import Decision, decide
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
