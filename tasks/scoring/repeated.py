@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from math import comb, exp, lcm, log, sqrt
 from statistics import NormalDist
 
-from pydantic import computed_field
-
 from tasks.core.wording import counted, p_value, points
 from tasks.scoring.report import CONFIDENCE
 from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
@@ -34,12 +32,6 @@ class RepeatedTest(Conclusion):
     mean_b: float
     better_on: int  # questions that B has right more often than A, relative to the number of runs
     worse_on: int  # questions that B has right less often
-
-    @computed_field
-    @property
-    def difference(self) -> float:
-        """Mean accuracy of B minus that of A, as a share."""
-        return self.mean_b - self.mean_a
 
     @property
     def differing(self) -> int:
@@ -69,12 +61,14 @@ def compare_repeated(
     distinct = sorted(counts)
     low, high = bootstrap_interval(distinct, [counts[difference] for difference in distinct], confidence)
     questions = len(a)
+    mean_a, mean_b = sum(a.values()) / (runs_a * questions), sum(b.values()) / (runs_b * questions)
     return RepeatedTest(
         questions=questions,
+        difference=mean_b - mean_a,
         runs_a=runs_a,
         runs_b=runs_b,
-        mean_a=sum(a.values()) / (runs_a * questions),
-        mean_b=sum(b.values()) / (runs_b * questions),
+        mean_a=mean_a,
+        mean_b=mean_b,
         better_on=sum(difference > 0 for difference in differences),
         worse_on=sum(difference < 0 for difference in differences),
         p_value=sign_flip_p(differences),

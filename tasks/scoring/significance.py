@@ -27,6 +27,7 @@ class Conclusion:
     """What follows from a test of B against A."""
 
     questions: int  # questions that every run scored
+    difference: float  # accuracy of B minus accuracy of A, as a share; of several runs, of their means
     p_value: float  # of an exact two-sided test that neither is better
     # low, high: bootstrap interval of the difference B - A, drawn by questions, as shares
     low: float
@@ -34,11 +35,6 @@ class Conclusion:
     confidence: float  # of the interval
     # why neither is better, whatever the test finds, as a sentence; "" where the test decides
     not_ranked: str = ""
-
-    @property
-    def difference(self) -> float:
-        """Accuracy of B minus accuracy of A, as a share."""
-        raise NotImplementedError
 
     @property
     def differing(self) -> int:
@@ -113,12 +109,6 @@ class PairedTest(Conclusion):
     # name_a, name_b: what the runs are called in the conclusion
     name_a: str = "A"
     name_b: str = "B"
-
-    @computed_field
-    @property
-    def difference(self) -> float:
-        """Accuracy of B minus accuracy of A, as a share."""
-        return (self.right_b - self.right_a) / self.questions
 
     @property
     def names(self) -> tuple[str, str]:
@@ -206,6 +196,7 @@ def compare_runs(
     low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
     return PairedTest(
         questions=len(common),
+        difference=(len(fixed) - len(broken)) / len(common),
         right_a=sum(a[question] for question in common),
         right_b=sum(b[question] for question in common),
         fixed=fixed,

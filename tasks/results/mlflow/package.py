@@ -1,15 +1,14 @@
 """Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later."""
 
-import base64
 import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import Base64Bytes
 
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, interval, money, number, percent
@@ -122,14 +121,6 @@ MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
 
 
-EncodedBytes = Annotated[
-    bytes,
-    PlainSerializer(lambda data: base64.b64encode(data).decode(), when_used="json"),
-    BeforeValidator(lambda data: base64.b64decode(data) if isinstance(data, str) else data),
-]
-"""Bytes, in base 64 where they are written as JSON."""
-
-
 @dataclass(frozen=True, slots=True)
 class Package:
     """What one flat MLflow run holds."""
@@ -140,7 +131,7 @@ class Package:
     tags: Mapping[str, str]  # provenance, and the Markdown description
     measures: tuple[Measure, ...] = ()  # metrics; () while the evaluation runs
     # artifacts by path; empty while the evaluation runs
-    files: Mapping[str, EncodedBytes] = field(default_factory=dict)
+    files: Mapping[str, Base64Bytes] = field(default_factory=dict)
     # the MLflow run that was created before MLflow could not be reached; None where there is none
     tracked: Tracked | None = None
 
