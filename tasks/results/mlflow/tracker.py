@@ -5,7 +5,6 @@ If MLflow cannot be reached, the run is kept, and logged with the next run that 
 
 import datetime
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -222,20 +221,10 @@ class Tracker:
         run_id = str(self._tracked.run_id)
         _log_metrics(client, run_id, package)
         try:
-            _log_files(client, run_id, package.files)
+            for path, content in package.files.items():
+                client.log_text(run_id, content.decode(), path)
         finally:  # no run stays RUNNING; a kept one is sent again
             client.set_terminated(run_id, status=ending)
-
-
-def _log_files(client: "MlflowClient", run_id: str, files: Mapping[str, bytes]) -> None:
-    if not files:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for path, content in files.items():
-            target = Path(folder) / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        client.log_artifacts(run_id, folder)
 
 
 def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
