@@ -7,6 +7,7 @@ Without the check any page that a user visits could create a deployment, whose s
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,19 +46,15 @@ class NoTemplate(Exception):  # noqa: N818 - a signal, not an error
     """Signal that the installed release of Prefect has not made a database yet."""
 
 
-def create_database(path: Path) -> bool:
-    """Create Prefect's database from the template if there is none; return whether there is one now.
+def create_database(path: Path) -> None:
+    """Create Prefect's database from the template, if there is no database and a template.
 
     If another process creates it meanwhile, that one stays; one that is killed leaves none.
     """
     if not path.exists():
-        try:
-            with atomic_create(path) as draft:
-                if not TEMPLATE.copy(draft):
-                    raise NoTemplate
-        except NoTemplate:
-            return False
-    return True
+        with suppress(NoTemplate), atomic_create(path) as draft:
+            if not TEMPLATE.copy(draft):
+                raise NoTemplate
 
 
 def migrate(path: Path) -> None:
