@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import KINDS
-from tasks.settings.evaluation import EvaluationNames, Keep, Labels, Only, Workload
+from tasks.settings.evaluation import EvaluationNames, Keep, Labels, RerunChoice, Workload
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.load import known_names
 
@@ -181,20 +181,8 @@ class Cleaning(Keep):
         return Keep(**self.model_dump()) if self.age else None
 
 
-class RerunForm(Form):
+class RerunForm(Form, RerunChoice):
     """Parameters of a re-run: the run, and the questions to ask again."""
 
-    run: str = "latest"
-    """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
-    only: Only | None = None
-    """errors: failed, and can be retried; wrong: scored wrong, which changes what the score means; empty: the SQL
-    returned no row; timeouts: the SQL exceeded the time limit; left out: errors, and with a stage every question that
-    went through it."""
-    questions: str | None = None
-    """Questions to ask instead: ids and ranges of ids, `717-845,900`."""
-    from_stage: str | None = None
-    """Stage from which results are discarded; left out: all results are kept."""
-    fresh: bool = False
-    """Request new replies from the model instead of cached ones."""
     data: str | None = None
     """Folder of the benchmarks' files on the worker; left out: its CROSSCHECK_DATA."""

@@ -173,21 +173,26 @@ class EvaluationSettings(Workload):
         return f"{self.backbone.name} | {self.pipeline.name}"
 
 
-class RerunSettings(Settings):
+class RerunChoice(Settings):
     """The run and the questions to repeat, and which of their earlier results are kept."""
 
-    run: str
+    run: str = "latest"
     """The run: its id or the beginning of it, MLflow's id, or `latest`, `latest~1`, ..."""
     only: Only | None = None
-    """errors: no answer, after a retryable failure or a bug; wrong: an answer that is not right; empty: an
-    answer that returned no row; timeouts: an answer that was stopped; None: errors, and with `from_stage` every
-    question that went through that stage."""
+    """errors: failed, and can be retried; wrong: scored wrong, which changes what the score means; empty: the SQL
+    returned no row; timeouts: the SQL exceeded the time limit; left out: errors, and with a stage every question that
+    went through it."""
     questions: str | None = None
-    """These instead: ids and ranges of ids, `717-845,900`, or `@file`; None: those that `only` names."""
+    """Questions to ask instead: ids and ranges of ids, `717-845,900`."""
     from_stage: str | None = None
-    """Drop the results of this stage and of those that begin after it; None: keep every result there is."""
+    """Stage from which results are discarded; left out: all results are kept."""
     fresh: bool = False
-    """Ask the model for new replies instead of using those that were paid for."""
+    """Request new replies from the model instead of cached ones."""
+
+
+class RerunSettings(RerunChoice):
+    """A re-run in a working folder."""
+
     overrides: tuple[str, ...] = ()
     """Changes of settings, `backbone.concurrency=4`: only of those that cannot change what the score means."""
     data: str
