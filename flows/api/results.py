@@ -7,12 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import (
-    Settings,
-    arguments_named,
-    overrides,
-    text,
-)
+from flows.api.inputs import Settings, arguments_named, overrides, text
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
 from tasks.results.run_record import RunRecord
@@ -24,7 +19,6 @@ if TYPE_CHECKING:
 
     from tasks.results.comparison import Comparison
     from tasks.results.noise import Noise
-    from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
 
@@ -54,7 +48,7 @@ class Results:
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 
-    def _read(self, run: RunRecord | str) -> "RunRecord":
+    def _read(self, run: RunRecord | str) -> RunRecord:
         return self._warehouse.read_run(self._find(run))
 
     def _settings(
