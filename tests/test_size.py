@@ -11,29 +11,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 887,
+    "flows/api": 875,
     "flows/cli": 3_494,
-    "flows/evaluate": 6_892,
+    "flows/evaluate": 6_871,
     "flows/matrix": 1_112,
-    "flows/pages": 1_299,
+    "flows/pages": 1_296,
     "flows/pipelines": 940,
-    "flows/prefect": 2_377,
+    "flows/prefect": 2_374,
     "flows/runtime": 855,
-    "tasks/backbone": 7_758,
-    "tasks/benchmarks": 3_782,
-    "tasks/core": 1_347,
-    "tasks/database": 5_593,
-    "tasks/documents": 1_356,
-    "tasks/pages": 2_851,
-    "tasks/results": 6_702,
-    "tasks/retrieval": 1_554,
-    "tasks/scoring": 5_297,
-    "tasks/settings": 2_115,
+    "tasks/backbone": 7_663,
+    "tasks/benchmarks": 3_770,
+    "tasks/core": 1_402,
+    "tasks/database": 5_555,
+    "tasks/documents": 1_349,
+    "tasks/pages": 2_841,
+    "tasks/results": 6_604,
+    "tasks/retrieval": 1_546,
+    "tasks/scoring": 5_238,
+    "tasks/settings": 2_120,
     "tasks/sql": 2_367,
     "tasks/stages": 3_349,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 311
+MAX_MODULES = 309
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02
