@@ -11,13 +11,21 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a benchmark, without its gold SQL."""
+    """One question of a benchmark, without its gold SQL.
 
-    id: str  # the benchmark's own id as text (BIRD's `question_id`; Spider's position in its file, from 0)
+    Attributes:
+        id: the benchmark's own id as text (BIRD's `question_id`; Spider's position in its file, from 0).
+        text: the text of the question.
+        database_id: name of its database.
+        evidence: the benchmark's hint, "" where it has none.
+        difficulty: the benchmark's own grade ("simple", "easy", ...), None where it has none.
+    """
+
+    id: str
     text: str
-    database_id: str  # name of its database
-    evidence: str = ""  # the benchmark's hint, "" where it has none
-    difficulty: str | None = None  # the benchmark's own grade ("simple", "easy", ...), None where it has none
+    database_id: str
+    evidence: str = ""
+    difficulty: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +117,15 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The SQL of a stage."""
+    """The SQL of a stage.
 
-    sql: str | None  # one statement; None where the reply held none
-    note: str = ""  # why this is less than a full answer ("" normally): a fallback taken, a limit reached
+    Attributes:
+        sql: one statement; None where the reply held none.
+        note: why this is less than a full answer ("" normally): a fallback taken, a limit reached.
+    """
+
+    sql: str | None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,18 +271,24 @@ class Measurement:
     """What a metric found in a run: everything that the summary, MLflow and the predictions show of it.
 
     A metric need only give `value`, and `by_question` where it has one value per question.
+
+    Attributes:
+        value: the metric's value; None where it has none of its own, only `further` ones.
+        by_question: a cell per question id for the table of predictions; a question that is not named has none.
+        further: further values by their name in MLflow.
+        series: stepped values by their name in MLflow, from step 1 on.
+        data: its object in the JSON summary; None: the value, with the metric's unit and which way is better.
+        lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
+        tables: what `--details` prints.
     """
 
-    value: Value | None = None  # the metric's value; None where it has none of its own, only `further` ones
-    # a cell per question id for the table of predictions; a question that is not named has none
+    value: Value | None = None
     by_question: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    further: Mapping[str, Value] = field(default_factory=dict)  # further values by their name in MLflow
-    # stepped values by their name in MLflow, from step 1 on
+    further: Mapping[str, Value] = field(default_factory=dict)
     series: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    data: Any = None  # its object in the JSON summary; None: the value, with the metric's unit and which way is better
-    # lines of the terminal's summary and of the run's description; None: one with the title and the value
+    data: Any = None
     lines: tuple[str, ...] | None = None
-    tables: tuple[Table, ...] = ()  # what `--details` prints
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

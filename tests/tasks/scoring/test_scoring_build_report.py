@@ -89,7 +89,7 @@ def test_each_rule_has_its_own_accuracy() -> None:
     report = build_report(
         [score("0", "bird"), score("1", "bird spider"), score("2", "")], rule="spider", schemas={}
     )
-    assert report.rules == {
+    assert {rule: score for rule, score in report.scores.items() if not score.variant} == {
         "spider": Score(1, 3, rule="spider"),
         "bird": Score(2, 3, rule="bird"),
         "strict": Score(0, 3, rule="strict"),

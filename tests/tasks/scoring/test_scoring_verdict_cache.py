@@ -66,6 +66,7 @@ def test_other_limits_sqlite_or_scoring_code_find_nothing(
 
 
 UNDECISIVE = {
+    "tasks/core/deadline.py": "ends what takes too long; a time-out is no verdict that is kept",
     "tasks/core/errors.py": "declares errors",
     "tasks/core/files.py": "makes digests of files, which are part of the key",
     "tasks/core/lazy.py": "imports modules when they are used",
