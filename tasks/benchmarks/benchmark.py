@@ -279,7 +279,7 @@ def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:
         engine = engine_of(location)
         if engine.exists(location):
             with suppress(DataError):
-                schemas[name] = Schema(name, engine.read(location, name, 0).tables, dialect=engine.dialect)
+                schemas[name] = engine.read(location, name, 0)
     return schemas
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,8 @@ def open_database(
     engine = engine_of(location)
     engine.require(location, database_id)
     state = engine.state(location)
-    structure = engine.read(location, database_id, sample_rows)
-    if not structure.tables:
+    schema = engine.read(location, database_id, sample_rows)
+    if not schema.tables:
         raise DataError(
             f'Database "{database_id}": {location} has no tables. It may have been created by a program that '
             "opened a wrong path; fetch the file again, or check the benchmark's `databases` folder."
@@ -79,10 +79,8 @@ def open_database(
             else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
             "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
-    keys = united(structure.tables, structure.foreign_keys, foreign_keys)
-    schema = Schema(database_id, tuple(structure.tables), keys, dialect=engine.dialect).described(
-        descriptions or {}
-    )
+    keys = united(schema.tables, schema.foreign_keys, foreign_keys)
+    schema = replace(schema, foreign_keys=keys).described(descriptions or {})
     return Database(database_id, location, schema, engine.digest(location), state)
 
 

@@ -21,7 +21,7 @@ from tasks.database.dialects import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.plain import plain, plain_row
-from tasks.database.schema import Column, ForeignKey, Table
+from tasks.database.schema import Column, ForeignKey, Schema, Table
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,53 +34,41 @@ def engine_of(location: Location) -> "Engine":
     return ENGINES.get(location.engine)
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """What a database says of itself."""
+def schema_of(
+    database_id: str,
+    dialect: str,
+    tables: Iterable[tuple[str, str | None, bool]],
+    columns: Iterable[tuple[str, str, str, str | None]],
+    keys: Iterable[tuple[str, Any, str, str | None, str | None]],
+    first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
+) -> Schema:
+    """Return what a database says of itself in the rows of its catalog; views without columns are left out.
 
-    tables: tuple[Table, ...]  # with types, keys, comments as descriptions, and sample rows
-    foreign_keys: tuple[ForeignKey, ...] = ()  # those that it declares
-
-    @classmethod
-    def of(
-        cls,
-        tables: Iterable[tuple[str, str | None, bool]],
-        columns: Iterable[tuple[str, str, str, str | None]],
-        keys: Iterable[tuple[str, Any, str, str | None, str | None]],
-        first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
-    ) -> "Structure":
-        """Return a structure from the rows of a database's catalog; views without columns are left out.
-
-        Args:
-            tables: name, comment, and whether it is a view.
-            columns: table, name, type and comment.
-            keys: table, constraint, column, parent (None in a primary key) and its column or None, by constraint.
-            first_rows: returns the samples of a table.
-        """
-        by_table: dict[str, list[Column]] = {}
-        for table, name, kind, comment in columns:
-            by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
-        primary: dict[str, tuple[str, ...]] = {}
-        foreign = []
-        for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
-            members = list(group)
-            own = tuple(row[2] for row in members)
-            if (parent := members[0][3]) is None:
-                primary[table] = own
-            else:
-                foreign.append(
-                    ForeignKey(table, own, parent, tuple(row[4] for row in members if row[4] is not None))
-                )
-        described = (
-            Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-            for name, comment, view in tables
-            if name in by_table or not view
-        )
-        sampled = (
-            table.with_rows(() if table.view else map(plain_row, first_rows(table.name)))
-            for table in described
-        )
-        return cls(tuple(sampled), tuple(foreign))
+    The rows are: of tables, name, comment, and whether it is a view; of columns, table, name, type and comment; of
+    keys, by constraint, table, constraint, column, parent (None in a primary key) and its column or None.
+    """
+    by_table: dict[str, list[Column]] = {}
+    for table, name, kind, comment in columns:
+        by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign = []
+    for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
+        members = list(group)
+        own = tuple(row[2] for row in members)
+        if (parent := members[0][3]) is None:
+            primary[table] = own
+        else:
+            parent_columns = tuple(row[4] for row in members if row[4] is not None)
+            foreign.append(ForeignKey(table, own, parent, parent_columns))
+    described = (
+        Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+        for name, comment, view in tables
+        if name in by_table or not view
+    )
+    sampled = (
+        table.with_rows(() if table.view else map(plain_row, first_rows(table.name))) for table in described
+    )
+    return Schema(database_id, tuple(sampled), tuple(foreign), dialect=dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +175,8 @@ class Engine(ABC):
         return ()
 
     @abstractmethod
-    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
-        """Read tables, keys, comments and the first rows."""
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Schema:
+        """Read tables with types, declared keys, comments as descriptions, and the first rows."""
 
     @abstractmethod
     def connect(self, location: Location, limits: Limits) -> Connection:

@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.engine import Connection, Cursor, Deadline, Engine, Values, schema_of
 from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
+from tasks.database.schema import Schema
 from tasks.database.server_gate import MysqlGate, PostgresqlGate
 
 CONNECT_S = 10
@@ -244,7 +245,7 @@ class ServerEngine(Engine):
     url_form: ClassVar[str]
     login_sources: ClassVar[str]  # of the password
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # patterns of messages, each with the key of its advice
-    # SQL of the structure, as `Structure.of` takes it
+    # SQL of the structure, as `schema_of` takes it
     tables: ClassVar[str]
     columns: ClassVar[str]
     keys: ClassVar[str]
@@ -264,7 +265,7 @@ class ServerEngine(Engine):
     def rights(self, connection: Any) -> tuple[str, str]:
         """Return in words what the role may do beyond reading, "" for nothing, and the name of the database."""
 
-    def structure(self, connection: Any, sample_rows: int) -> Structure:
+    def structure(self, connection: Any, database_id: str, sample_rows: int) -> Schema:
         """Read tables with so many of their first rows, in the table's own order, views, and keys.
 
         Views that no query can read have no columns, and are left out.
@@ -275,7 +276,7 @@ class ServerEngine(Engine):
             return rows_of(connection, sql) if sample_rows else ()
 
         tables, columns, keys = (rows_of(connection, sql) for sql in (self.tables, self.columns, self.keys))
-        return Structure.of(tables, columns, keys, first_rows)
+        return schema_of(database_id, self.dialect, tables, columns, keys, first_rows)
 
     @contextmanager
     def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:
@@ -352,7 +353,7 @@ class ServerEngine(Engine):
         """Return a sha256 of schema and row counts, or of schema and the user's version; samples do not count."""
         with self.reading(location) as connection:
             name, numbers = self.release(connection)
-            structure = self.structure(connection, 0)
+            structure = self.structure(connection, "", 0)
             tables = [
                 [
                     table.name,
@@ -371,10 +372,10 @@ class ServerEngine(Engine):
         ((count,),) = rows_of(connection, f"SELECT count(*) FROM {quoted(table, self.dialect)}")
         return int(count)
 
-    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Schema:
         """Read tables, comments, keys and the first rows."""
         with self.reading(location, database_id) as connection:
-            return self.structure(connection, sample_rows)
+            return self.structure(connection, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         """Open a connection that only reads."""

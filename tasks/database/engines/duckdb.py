@@ -18,12 +18,13 @@ from tasks.core.files import file_digest, file_state, shown_files
 from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Values, schema_of
 from tasks.database.limits import ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits, RefusedError
 from tasks.database.location import Location, unreadable
 from tasks.database.plain import plain_row, reread_json
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
+from tasks.database.schema import Schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,7 +100,7 @@ class _DuckDb(Engine):
         except OSError:
             return ()
 
-    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Schema:
         return in_sandbox(read_structure, location, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
@@ -339,7 +340,7 @@ ORDER BY table_oid, constraint_index
 """
 
 
-def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
+def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
     """In a worker, read tables with so many of their first rows, views, and keys; of a folder each view is a file."""
     path = session.location.path
     try:
@@ -353,7 +354,9 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
                 for table, constraint, columns, kind, parent, parents in rows_of(_KEYS)
                 for column, parent_column in zip_longest(columns, parents)
             )
-            return Structure.of(
+            return schema_of(
+                database_id,
+                DIALECT,
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,

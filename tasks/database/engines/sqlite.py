@@ -20,11 +20,12 @@ from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Values, schema_of
 from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
+from tasks.database.schema import Schema
 from tasks.database.sqlite_files import read_only_uri, require_database, tolerant_text
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
@@ -54,7 +55,7 @@ class _Sqlite(Engine):
     def state(self, location: Location) -> tuple[int, ...]:
         return file_state(location.address)
 
-    def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
+    def read(self, location: Location, database_id: str, sample_rows: int) -> Schema:
         """Read tables, keys and the first rows; SQLite has no comments."""
         return in_sandbox(read_structure, location, database_id, sample_rows)
 
@@ -115,7 +116,7 @@ class _Values(Values):
 ENGINES.register("sqlite")(_Sqlite())
 
 
-def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
+def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
     """Read tables, views and keys of a SQLite file, in a worker process; cost does not grow with the number of rows.
 
     So many first rows of each table are kept as samples, in the table's own order; none of a table with a value that is
@@ -140,7 +141,9 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
             for view in views:
                 with contextlib.suppress(sqlite3.OperationalError):
                     columns[view] = _columns(connection, view)
-            return Structure.of(
+            return schema_of(
+                database_id,
+                SQLITE,
                 [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
                 ((table, row[1], row[2], None) for table, rows in columns.items() for row in rows),
                 (key for table in tables for key in _keys(connection, table, columns[table])),
