@@ -352,7 +352,7 @@ class MeteredBackbone:
         if self._budget:
             self._budget.charge(request, reply, self._settings)
         if self._cache:
-            await self._cache.aput(reply, request, self._request_identity, self._settings.name)
+            await self._cache.put(reply, request, self._request_identity, self._settings.name)
         return reply
 
     def _numbered(self, request: Request) -> Request:

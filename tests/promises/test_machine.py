@@ -34,6 +34,7 @@ from tests.support import in_process
 from tests.support.counting import Count
 from tests.support.disk import Disk, disk
 from tests.support.fake_openai import FakeOpenAI, error
+from tests.support.stored_replies import store_reply
 from tests.tasks.results.samples import make_report, make_run
 
 pytestmark = pytest.mark.slow
@@ -80,7 +81,7 @@ def test_a_full_or_read_only_disk_loses_nothing_and_is_named(
         place = disk.folder / "more.sqlite"
         fill_replies(place)
         with open_reply_cache(place) as cache, disk.full():
-            cache.put(reply, fresh, IDENTITY)
+            store_reply(cache, reply, fresh, IDENTITY)
             assert cache.get(reply.call.request) == reply
         with open_reply_cache(place) as cache:
             assert cache.get(reply.call.request) == reply

@@ -31,6 +31,7 @@ from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
 from tests.support.counting import Count
+from tests.support.stored_replies import store_reply
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.night_samples import a_night
 
@@ -49,7 +50,7 @@ def fill_replies(path: Path) -> None:
         for number in range(REPLIES):
             asked = request(number)
             call = Call(request_key(IDENTITY, asked), "m", Usage(1, None, 1), cached=False, seconds=1.0)
-            cache.put(Reply(f"SELECT {number}", call), asked, IDENTITY)
+            store_reply(cache, Reply(f"SELECT {number}", call), asked, IDENTITY)
 
 
 def stored_replies(path: Path) -> int:

@@ -117,7 +117,7 @@ class ReplyCache(ABC):
     not be written. The first reply to a request is kept. There are no locks: two processes that send the same
     request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
-    Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
+    Thread-safe. In an event loop use `aget` and `put`, which do not block it.
     """
 
     def __init__(self, location: str, engine: sa.Engine) -> None:
@@ -241,28 +241,21 @@ class ReplyCache(ABC):
             row = connection.execute(_GET, {"wanted": key}).first()
         return row._asdict() if row else None
 
-    def put(self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = "") -> None:
-        """Store a reply under its `call.request`.
+    async def put(
+        self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
+    ) -> None:
+        """Store a reply under its `call.request`, also if the caller is cancelled meanwhile.
 
         Does not raise if the database cannot be written (full disk, lock, no connection): the reply stays in memory,
         is served from there, and is saved with the next write that succeeds. The first failure is logged as a warning.
         """
-        self._hold(rows_of(reply, request, identity, backbone))
-        self._save_or_warn()
-
-    async def aput(
-        self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
-    ) -> None:
-        """Call `put` without blocking the event loop; if the caller is cancelled, the reply is still stored."""
-        self._hold(rows_of(reply, request, identity, backbone))
+        rows = rows_of(reply, request, identity, backbone)
+        with self._lock:
+            self._unsaved.setdefault(rows.reply["key"], rows)
         await self._in_thread(self._save_or_warn)
         if self._problem():
             for stop in self._stops:
                 stop()
-
-    def _hold(self, rows: Rows) -> None:
-        with self._lock:
-            self._unsaved.setdefault(rows.reply["key"], rows)
 
     def _save_or_warn(self) -> None:
         try:

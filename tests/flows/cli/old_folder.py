@@ -21,6 +21,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
+from tests.support.stored_replies import store_reply
 from tests.tasks.results.samples import make_report, make_run
 
 DAY_S = 86_400
@@ -77,7 +78,7 @@ def _keep_replies(home: Home) -> None:
     key = request_key(IDENTITY, request)
     call = Call(key, "fake-1", Usage(100, None, 10), cached=False, seconds=1.0, cost_usd=0.25)
     with SqliteReplyCache(home.replies) as cache:
-        cache.put(Reply("{}", call), request, IDENTITY)
+        store_reply(cache, Reply("{}", call), request, IDENTITY)
     _change(home.replies, "UPDATE reply SET created_at = ?", "2020-01-01T00:00:00.000000Z")
 
 

@@ -23,6 +23,7 @@ from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.home import Home
 from tests.support.command_line import Ran
 from tests.support.offline_run import OfflineRun, offline_run
+from tests.support.stored_replies import store_reply
 from tests.tasks.results.samples import report_of
 
 RULES = ("bird", "spider", "strict")
@@ -185,7 +186,7 @@ def test_replies_of_models_come_from_the_cache_and_their_absence_is_said(
     paid = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9", "api_key_env": "NO_SUCH_KEY"}
     run_id = keep(home, asked, [score], paid)
     with open_reply_cache(home.replies) as cache:
-        cache.put(Reply("SELECT 1", stages[0].calls[0]), request, identity, "m")
+        store_reply(cache, Reply("SELECT 1", stages[0].calls[0]), request, identity, "m")
     ran = run_here("show", "latest", score.question.id, "--prompts")
     assert (ran.code, ran.err) == (0, "")
     assert "Which member?" in ran.out and "SELECT 1" in ran.out

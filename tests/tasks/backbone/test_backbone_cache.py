@@ -19,6 +19,7 @@ from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.outcome import Call, Usage
 from tests.support.postgres import new_database
+from tests.support.stored_replies import store_reply
 
 ROOT = Path(__file__).parents[3]
 IDENTITY = {"model": "m", "base_url": "http://x/v1"}
@@ -83,7 +84,7 @@ def bought(text: str, answer: str = "SELECT 1", **changes: object) -> Reply:
 
 def put(cache: ReplyCache, text: str, answer: str = "SELECT 1", **changes: object) -> Reply:
     reply = bought(text, answer, **changes)
-    cache.put(reply, asking(text), IDENTITY, "fake")
+    store_reply(cache, reply, asking(text), IDENTITY, "fake")
     return reply
 
 

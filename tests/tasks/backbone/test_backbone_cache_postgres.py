@@ -244,7 +244,7 @@ async def test_the_event_loop_goes_on_while_the_database_takes_its_time(
     reply = put(cache, "q")
     with table_locked(postgres_database) as holder:
         reading = asyncio.create_task(cache.aget(reply.call.request))
-        writing = asyncio.create_task(cache.aput(bought("r"), asking("r"), IDENTITY))
+        writing = asyncio.create_task(cache.put(bought("r"), asking("r"), IDENTITY))
         await _until_waiting(postgres_database, 2)
         assert not reading.done() and not writing.done()
         holder.commit()
@@ -258,7 +258,7 @@ async def test_who_is_cancelled_while_a_reply_is_saved_loses_no_reply(
 ) -> None:
     with table_locked(postgres_database) as holder:
         writing = [
-            asyncio.create_task(cache.aput(bought(f"{number}"), asking(f"{number}"), IDENTITY))
+            asyncio.create_task(cache.put(bought(f"{number}"), asking(f"{number}"), IDENTITY))
             for number in range(50)
         ]
         await _until_waiting(postgres_database, reply_postgres.CONNECTIONS)

@@ -23,6 +23,7 @@ from tasks.backbone.protocol import (
 )
 from tasks.core.errors import ConfigurationError
 from tests.support.postgres import execute, postgres_database
+from tests.support.stored_replies import store_reply
 from tests.tasks.backbone.test_backbone_cache import IDENTITY, asking, bought, location, path
 
 __all__ = ["location", "path", "postgres_database"]
@@ -45,7 +46,7 @@ def cache(location: Path | str) -> Iterator[ReplyCache]:
 def put(cache: ReplyCache, request: Request) -> Reply:
     reply = bought("")
     reply = replace(reply, call=replace(reply.call, request=request_key(IDENTITY, request)))
-    cache.put(reply, request, IDENTITY, "fake")
+    store_reply(cache, reply, request, IDENTITY, "fake")
     return reply
 
 
