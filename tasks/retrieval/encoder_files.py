@@ -96,12 +96,8 @@ def _unusable(name: str, why: str) -> ConfigurationError:
 
 def quieten() -> None:
     """Turn off the progress bars and logs of the model libraries."""
-    for variable in (
-        "HF_HUB_DISABLE_PROGRESS_BARS",
-        "HF_HUB_DISABLE_TELEMETRY",
-        "TRANSFORMERS_NO_ADVISORY_WARNINGS",
-    ):
-        os.environ.setdefault(variable, "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else it warns wherever a process forks
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "5")
@@ -117,12 +113,21 @@ def _hub_name(name: str) -> str:
 
 
 def _on_disk(name: str) -> EncoderSource | None:
-    folder = Path(name).expanduser()
-    hub_name = _hub_name(name)
+    folder, hub_name = Path(name).expanduser(), _hub_name(name)
     if folder.is_dir():
         return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
-    if cached := _in_hub_cache(name, hub_name):
-        return cached
+    quieten()
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        cached = Path(snapshot_download(hub_name, local_files_only=True))
+        if any(cached.glob("*.json")):
+            return EncoderSource(name, str(cached), True, f"hub:{hub_name}@{cached.name}")
+    except LocalEntryNotFoundError:
+        pass
+    except HFValidationError:
+        raise _unusable(name, "it is neither a folder nor a name that the model hub could have") from None
     file = _packed(hub_name)
     return EncoderSource(name, str(file), True, f"package:{file_digest(file)}") if file else None
 
@@ -132,22 +137,6 @@ def _packed(hub_name: str) -> Path | None:
     package = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
     files = (Path(folder) / "model.zip" for folder in (package and package.submodule_search_locations) or ())
     return next((file for file in files if file.is_file()), None)
-
-
-def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:
-    quieten()
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(hub_name, local_files_only=True))
-    except LocalEntryNotFoundError:
-        return None
-    except HFValidationError:
-        raise _unusable(name, "it is neither a folder nor a name that the model hub could have") from None
-    if not any(folder.glob("*.json")):
-        return None
-    return EncoderSource(name, str(folder), True, f"hub:{hub_name}@{folder.name}")
 
 
 def _on_hub(name: str, hub_name: str) -> EncoderSource:
@@ -228,8 +217,7 @@ class Encoder:
             from transformers.utils import logging as transformers_logging
 
             transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-            for name in ("transformers", "sentence_transformers"):
-                logging.getLogger(name).setLevel(logging.ERROR)
+            logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
             # no revision: the hub's client would not note the download as the newest, nor find it again offline
             with _unpacked(self._source) as location:
                 return SentenceTransformer(location, local_files_only=self._source.on_disk)
