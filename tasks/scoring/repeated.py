@@ -88,20 +88,15 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     exchangeable.
 
     >>> sign_flip_p([1] * 6), round(sign_flip_p([2, 1, -1, 0, 3]), 3)
-    (0.03125, 0.25)
+    (0.03125, 0.375)
     """
     import numpy as np
 
     sizes = [abs(difference) for difference in differences if difference]
     whole, reached = sum(sizes), abs(sum(differences))
-    shares, half = np.zeros(2 * whole + 1), 0
-    shares[whole] = 1.0
+    shares = np.ones(1)
     for size in sizes:
-        part = shares[whole - half : whole + half + 1] / 2
-        shares[whole - half : whole + half + 1] = 0.0
-        shares[whole - half - size : whole + half - size + 1] += part
-        shares[whole - half + size : whole + half + size + 1] += part
-        half += size
+        shares = (np.pad(shares, (0, 2 * size)) + np.pad(shares, (2 * size, 0))) / 2
     return min(1.0, float(2 * shares[whole + reached :].sum())) if reached else 1.0
 
 
@@ -177,17 +172,11 @@ def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
     1012-1016). If more questions changed in the better direction than the bound explains, their number is used instead:
     the noise has then grown. `bound` is the upper bound of the flip rate that `flip_bound` returns.
     """
+    from scipy.stats import skellam
+
     expected = max(questions * bound / 2, float(min(fixed, broken)))
-    return min(1.0, 2 * _tail(abs(broken - fixed), expected) + UNCERTAINTY)
-
-
-def _tail(difference: int, expected: float) -> float:
-    """Return the probability that two Poisson variables with this mean differ by so much or more, in one direction."""
-    import numpy as np
-    from scipy.stats import poisson
-
-    counts = np.arange(int(expected + 12 * sqrt(expected) + 60))
-    return float(poisson.pmf(counts, expected) @ poisson.sf(counts + difference - 1, expected))
+    tail = skellam.sf(abs(broken - fixed) - 1, expected, expected)
+    return min(1.0, 2 * float(tail) + UNCERTAINTY)
 
 
 def least_difference(questions: int, bound: float, level: float) -> int:
