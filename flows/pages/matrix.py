@@ -7,10 +7,10 @@ from flows.evaluate.preparation import selecting_calls
 from flows.matrix.matrix import Cell, CellResult, Sweep, estimated_usd
 from flows.matrix.repeats import Measured, NoisePlan
 from tasks.backbone.pricing import Budget
-from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
+from tasks.core.wording import DASH, counted, counts, money, number, percent
 from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table
 from tasks.documents.model import Cell as ModelCell
-from tasks.pages.scores import AXIS, score_plot
+from tasks.pages.scores import AXIS, interval_in_words, score_plot
 from tasks.results.curves import Priced, pareto_blocks
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
@@ -121,7 +121,7 @@ def _row(done: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) ->
         *_names(done.cell, sweep),
         percent(record.score),
         counts(record.score),
-        interval(*record.score.interval) if record.score.interval else DASH,
+        interval_in_words(record.score),
         score_plot(("", record.score, "b")),
         sweep.standings.letters.get(done.cell.name, ""),
         "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),

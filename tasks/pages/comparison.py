@@ -16,7 +16,6 @@ from tasks.documents.model import (
     Inline,
     Intervals,
     Legend,
-    Medium,
     Only,
     Parts,
     QuestionItem,
@@ -34,6 +33,7 @@ from tasks.pages.repeats import SEVERAL_RUNS_TEST, cautions, repeated_blocks
 from tasks.pages.scores import (
     AXIS,
     RANGE,
+    TEXT,
     TONES,
     accuracy_table,
     difference_figure,
@@ -211,9 +211,6 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
     )
 
 
-_TEXT: tuple[Medium, ...] = ("terminal", "markdown")
-
-
 def comparison_document(comparison: Comparison, first: int | None = None) -> Document:
     """Return the document; a terminal shows the first questions that differ, None for all."""
     result = comparison.result
@@ -260,7 +257,7 @@ def _blocks(comparison: Comparison, first: int | None) -> Iterator[Block]:
         yield from repeated_blocks(comparison, result, first)
     else:
         yield from _paired_blocks(comparison, result, first)
-    yield Only(_TEXT, gate)  # last, since the log of a CI job is read from its end
+    yield Only(TEXT, gate)  # last, since the log of a CI job is read from its end
 
 
 def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None) -> Iterator[Block]:
@@ -270,7 +267,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
         f"by B · {result.both_wrong:,} wrong in both · {same_sql}"
     )
     sides = (comparison.a, comparison.b)
-    yield Only(_TEXT, (_sides_table(sides), Sentence(ways, "note")))
+    yield Only(TEXT, (_sides_table(sides), Sentence(ways, "note")))
     if result.better:
         yield Sentence(
             "p is that of these two runs alone. The leaderboard and sweeps adjust p for all pairs of their runs "
@@ -287,7 +284,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
     yield Only(("page",), (flipped,))
     yield from _tables(comparison, result)
     if comparison.flips:
-        yield Only(_TEXT, (flipped,))
+        yield Only(TEXT, (flipped,))
 
 
 def _variant_sentences(variant: VariantContrast) -> Iterator[Sentence]:

@@ -3,14 +3,12 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from math import ceil
-from typing import Literal
 
 from tasks.core.wording import (
     DASH,
     counted,
     counts,
     duration,
-    interval,
     money,
     number,
     p_value,
@@ -46,7 +44,7 @@ from tasks.documents.model import (
 from tasks.pages import night_evaluation as words
 from tasks.pages.comparison import question_item
 from tasks.pages.night_evaluation import badge, evaluation_section, kind, trend_in_words
-from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
+from tasks.pages.scores import RANGE, TEXT, axis_around, in_words, interval_in_words, score_plot
 from tasks.results.night import Colour, Night, NightEntry
 from tasks.results.night_baseline import Detail, details
 from tasks.results.warehouse.runs import Warehouse
@@ -72,7 +70,7 @@ def scores_table(night: Night) -> Table:
         (
             Span(entry.pipeline, link=f"#evaluation-{position}"), entry.backbone, entry.benchmark, badge(entry),
             percent(entry.ex), counts(entry.ex),
-            interval(*entry.ex.interval) if entry.ex and entry.ex.interval else "",
+            interval_in_words(entry.ex, ""),
             *(in_words(entry.variants.get(name)) for name in titles),
             score_plot(("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry))),
             *_difference(entry, night.gate.level), _trend(entry), entry.baseline or "none",
@@ -173,7 +171,6 @@ def costs_table(night: Night) -> Table:
 MAX_GLANCE, MAX_BROKEN, MAX_IDS = 4, 5, 20
 """Evaluations with broken questions in the card of a page; broken questions and ids of an evaluation in Markdown."""
 TONES: dict[Colour, Tone] = {"Red": "bad", "Amber": "doubt", "Green": "good", "No baseline yet": "quiet"}
-_TEXT: tuple[Literal["terminal", "markdown"], ...] = ("terminal", "markdown")
 
 
 def night_document(
@@ -188,7 +185,7 @@ def night_document(
     where = ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
     command = f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
     parts = (
-        Only(_TEXT, (Facts(tuple(words.facts(night))),)),
+        Only(TEXT, (Facts(tuple(words.facts(night))),)),
         *_failures(night),
         scores_table(night),
         scores_legend(night),
@@ -293,8 +290,8 @@ def _failures(night: Night) -> Iterator[Section]:
 def _remarks(night: Night) -> Iterator[Block]:
     lines = [f"{entry.name}: {sentence}" for entry in night.entries for sentence in entry.degradation]
     if lines:
-        yield Only(_TEXT, (Bullets(tuple(lines), "warning"),))
-    yield Only(_TEXT, (Bullets(tuple(words.variants(night))),))
+        yield Only(TEXT, (Bullets(tuple(lines), "warning"),))
+    yield Only(TEXT, (Bullets(tuple(words.variants(night))),))
     baselines = [
         f"{entry.name}: {line}"
         for entry in night.entries
@@ -305,7 +302,7 @@ def _remarks(night: Night) -> Iterator[Block]:
         )
         if line
     ]
-    yield Only(_TEXT, (Bullets(tuple(baselines)),))
+    yield Only(TEXT, (Bullets(tuple(baselines)),))
     yield Only(("markdown",), (Facts(tuple(words.rules(night))),))
 
 

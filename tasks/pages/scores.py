@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import ceil, floor
 
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
-from tasks.documents.model import Column, Figure, Intervals, Point, Points, Table, Tone
+from tasks.documents.model import Column, Figure, Intervals, Medium, Point, Points, Table, Tone
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.report import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
@@ -12,6 +12,8 @@ from tasks.scoring.significance import PairedTest
 TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}
 """Tone of a side of a comparison, and of a verdict in its favour."""
 RANGE = f"{100 * CONFIDENCE:g} % interval"
+TEXT: tuple[Medium, ...] = ("terminal", "markdown")
+"""Media without charts and cards."""
 AXIS = (0.0, 100.0)
 """Axis of scores that may be anywhere."""
 
@@ -41,9 +43,9 @@ def in_words(share: Share | None, missing: str = "") -> str:
     return f"{percent(share)} ({counts(share)})" if share else missing
 
 
-def interval_in_words(ex: Accuracy | None) -> str:
-    """Return the interval of a score; a dash of nothing."""
-    return interval(*ex.interval) if ex and ex.interval else DASH
+def interval_in_words(ex: Accuracy | None, missing: str = DASH) -> str:
+    """Return the interval of a score; `missing` of nothing."""
+    return interval(*ex.interval) if ex and ex.interval else missing
 
 
 def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]]) -> Table:

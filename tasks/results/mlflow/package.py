@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,15 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     so that `ex` comes first and everything about one subject stands together. What is more, causes of
     wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
     """
-    values = ((name, _number(value), step) for name, value, step in _values(report, seconds))
+    values = [(name, value, 0) for name, value in (_plain(report) | {"usage/seconds": seconds}).items()]
+    values += [("ex_by_stage", stage, step) for step, stage in enumerate(report.stages, 1)]
+    for measurement in report.measurements.values():
+        for name, series in measurement.series.items():
+            values += [(name, value, step) for step, value in enumerate(series, 1)]
     return tuple(
-        Measure(name, value, step)
+        Measure(name, number, step)
         for name, value, step in values
-        if value is not None and (value or not name.startswith(COUNTS_OF_FAULTS))
+        if (number := _number(value)) is not None and (number or not name.startswith(COUNTS_OF_FAULTS))
     )
 
 
@@ -58,19 +62,6 @@ def _number(value: Logged) -> float | None:
         return value
     share = value.value if isinstance(value, Ratio) else value.ex
     return None if share is None else round(share, 6)
-
-
-def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged, int]]:
-    """Yield name, value and step of each metric; None for what is not known."""
-    for name, value in _plain(report).items():
-        yield name, value, 0
-    for position, stage in enumerate(report.stages, start=1):
-        yield "ex_by_stage", stage, position
-    for measurement in report.measurements.values():
-        for name, values in measurement.series.items():
-            for step, value in enumerate(values, start=1):
-                yield name, value, step
-    yield "usage/seconds", seconds, 0
 
 
 def _plain(report: Report) -> dict[str, Logged]:
