@@ -1,4 +1,4 @@
-"""The figures that DAC and SEA-SQL report of themselves, by name, where they took part."""
+"""The figures that DAC and SEA-SQL report of themselves where they took part, and the recall that RSL-SQL prints."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from tasks.core.records import Correction, Elimination
 from tasks.core.wording import counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.linking import gold_skeleton
-from tasks.scoring.metric import ScoredRun, metric
+from tasks.scoring.linking import gold_skeleton, printed_recall, score_links
+from tasks.scoring.metric import SHARE, ScoredRun, in_words, metric
 from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
 from tasks.sql.elements import used_elements
@@ -299,3 +299,63 @@ def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, 
             after.append(is_right(score.stages[names[position]], rule))
     fixed, broken = flips(before, after)
     return {"fixed": fixed, "broken": broken}
+
+
+FROM_LINK = "augmented_sql"
+"""The stage that writes its SQL from the linked schema alone."""
+
+
+@metric("Strict recall, or right (RSL-SQL's printed SRR)", order=45)
+def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
+    """Count the questions with every gold column linked, or the SQL made from the link right; None without linking."""
+    links = [link.name for link in run.report.links]
+    if not links:
+        return None
+    link = "both" if "both" in links else links[-1]
+    stage = next((s.name for s in run.report.stages if s.name.endswith(FROM_LINK)), "")
+    ratio = printed_recall(run.scored, run.schemas, link=link, stage=stage, rule=run.rule)
+    return Measurement(
+        further={f"linking/{link}/strict_recall_or_correct": ratio},
+        data={"link": link, "stage": stage, **asdict(ratio)},
+        lines=(),
+    )
+
+
+@metric(
+    "Linking, gold resolved through aliases",
+    order=45,
+    words={"nsr": "NSR", "strict_recall": "strict recall"},
+)
+def links_resolved(run: ScoredRun) -> Measurement:
+    """Report non-strict recall, strict recall and precision of every link."""
+    rows = run.scored if run.link_rows is None else run.link_rows
+    shares: dict[str, dict[str, Ratio]] = {
+        link.name: {"nsr": link.nsr, "strict_recall": link.strict_recall, "precision": link.precision}
+        for link in score_links(rows, run.schemas, gold_elements="resolved")
+    }
+    return Measurement(
+        data={
+            link: {name: asdict(share) for name, share in by_name.items()} for link, by_name in shares.items()
+        },
+        lines=(),
+        tables=(_link_table(shares, strict_recall_or_correct.of(run)),) if shares else (),
+    )
+
+
+def _link_table(shares: dict[str, dict[str, Ratio]], recall: Measurement | None) -> Table:
+    caption = ""
+    if recall:
+        stage = recall.data["stage"] or "the final answer"
+        caption = (
+            f"{recall.data['link']}: strict recall or {stage} right (RSL-SQL's printed SRR) "
+            f"{in_words(Ratio.of(recall.data), SHARE)}"
+        )
+    return Table(
+        "Linking, gold resolved through aliases",
+        ("link", "NSR", "strict recall", "precision"),
+        tuple(
+            (link, *(in_words(share, SHARE) for share in by_name.values()))
+            for link, by_name in shares.items()
+        ),
+        caption,
+    )

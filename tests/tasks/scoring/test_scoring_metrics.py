@@ -8,7 +8,7 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered
-from tasks.scoring.metrics.resolved_links import links_resolved, strict_recall_or_correct
+from tasks.scoring.metrics.dac import links_resolved, strict_recall_or_correct
 from tasks.scoring.metrics.rules import disagreements
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
