@@ -7,7 +7,7 @@ from flows.runtime.folders import Folders
 from flows.runtime.output import write_text
 from tasks.benchmarks.layouts import Submission as Form
 from tasks.core.errors import CrosscheckError, DataError
-from tasks.results.predictions import Prediction, changed_literals, submission_text
+from tasks.results.predictions import has_break, submission_text
 from tasks.results.run_record import RunRecord
 
 
@@ -41,15 +41,12 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
         )
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
     form = form or benchmark.layout.submission
-    predictions = [
-        Prediction(question.id, question.database_id, sqls.get(question.id))
-        for question in benchmark.questions
-    ]
-    write_text(submission_text(predictions, form), target, "--submission", "file")
+    questions = benchmark.questions
+    write_text(submission_text(questions, sqls, form), target, "--submission", "file")
     return Exported(
         file=str(target),
         form=form,
-        questions=len(predictions),
-        answered=sum(bool(prediction.sql) for prediction in predictions),
-        changed=changed_literals(predictions) if form == "lines" else (),
+        questions=len(questions),
+        answered=sum(bool(sqls.get(question.id)) for question in questions),
+        changed=tuple(q.id for q in questions if has_break(sqls.get(q.id))) if form == "lines" else (),
     )

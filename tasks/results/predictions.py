@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tasks.benchmarks.layouts import Submission as Form
 from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
+from tasks.core.records import Question
 from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
@@ -114,39 +114,26 @@ _PIECES = re.compile(
 _BREAKS = re.compile(r"[\t\r\n\f\v]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """One line of a submission: the SQL of a question, None where there is none."""
-
-    question_id: str
-    database_id: str
-    sql: str | None
-
-
-def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
-    """Return predictions in the form that an official evaluator reads, in their order.
+def submission_text(questions: Sequence[Question], sqls: Mapping[str, str | None], form: Form) -> str:
+    """Return the SQL of questions, by their ids, in the form that an official evaluator reads, in their order.
 
     "bird" (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,
     database. "lines", Spider's: one SQL per line.
     """
     if form == "lines":
-        lines = [one_line(prediction.sql) if prediction.sql else NO_ANSWER for prediction in predictions]
+        lines = (one_line(sqls.get(question.id) or NO_ANSWER) for question in questions)
         return "".join(f"{line or NO_ANSWER}\n" for line in lines)
     answers = {
-        prediction.question_id: f"{prediction.sql or NO_ANSWER}\t{BIRD_MARK}\t{prediction.database_id}"
-        for prediction in predictions
+        question.id: f"{sqls.get(question.id) or NO_ANSWER}\t{BIRD_MARK}\t{question.database_id}"
+        for question in questions
     }
     return json.dumps(answers, indent=4, ensure_ascii=False)
 
 
-def changed_literals(predictions: Iterable[Prediction]) -> tuple[str, ...]:
-    """Return the ids of questions whose SQL has a line break or tab in a literal: Spider's form cannot hold it."""
-
-    def has_break(sql: str) -> bool:
-        quoted = (match.group() for match in _PIECES.finditer(sql) if match.lastgroup == "quoted")
-        return any(map(_BREAKS.search, quoted))
-
-    return tuple(prediction.question_id for prediction in predictions if has_break(prediction.sql or ""))
+def has_break(sql: str | None) -> bool:
+    """Return whether a SQL has a line break or tab in a literal: Spider's form cannot hold it."""
+    quoted = (match.group() for match in _PIECES.finditer(sql or "") if match.lastgroup == "quoted")
+    return any(map(_BREAKS.search, quoted))
 
 
 def one_line(sql: str) -> str:

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from tasks.benchmarks.layouts import Submission
-from tasks.results.predictions import NO_ANSWER, Prediction, one_line, submission_text
+from tasks.benchmarks.predictions.formats import NO_ANSWER
+from tasks.results.predictions import one_line, submission_text
 from tasks.scoring.report import QuestionScore
 from tests.support.pairs import Pair, read_pairs
 from tests.tasks.results.samples import make_report
 
 
 def submission(rows: Sequence[QuestionScore], form: Submission) -> str:
-    predictions = [Prediction(row.question.id, row.question.database_id, row.outcome.sql) for row in rows]
-    return submission_text(predictions, form)
+    sqls = {row.question.id: row.outcome.sql for row in rows}
+    return submission_text([row.question for row in rows], sqls, form)
 
 
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "one_line.txt")
