@@ -11,9 +11,14 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from flows.evaluate.preparation import Preparation, asks_eliminator, writer_settings
+from flows.evaluate.preparation import (
+    Preparation,
+    asks_eliminator,
+    backbones_of,
+    is_free,
+    writer_settings,
+)
 from flows.evaluate.runner import QuestionRunner, Tools
-from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for, tokens
@@ -22,8 +27,6 @@ from tasks.backbone.replies.format import ReplyFormat, ReplyFormats
 from tasks.core.outcome import Usage
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.cost import Estimate, total
-from tasks.settings.backbone import BackboneSettings
-from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages.question_run import QuestionRun
 
 SAMPLE = 8
@@ -81,19 +84,6 @@ class _Measuring(OfflineBackbone):
         if request.schema is not None and self.formats.format(stage).reasons:
             self.output_tokens += ASSUMED_REASONING
         return reply
-
-
-def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
-    """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
-    writers = writer_settings(settings)
-    return (writers.own, *(writer for writer in writers.writers if writer.name != writers.own.name))
-
-
-def is_free(settings: EvaluationSettings) -> bool:
-    """Return whether all calls of an evaluation are free."""
-    return not asks_eliminator(settings) and not any(
-        kind_of(backbone).paid for backbone in backbones_of(settings)
-    )
 
 
 async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:

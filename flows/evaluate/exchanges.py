@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from flows.evaluate.demonstrations import DemonstrationSearch, QuestionInputs
-from flows.evaluate.preparation import eliminator_settings, settings_of_run, writer_settings
+from flows.evaluate.preparation import is_free, settings_of_run
 from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.protocol import TOOL_CALLS, Origin, as_texts, digest_of_canonical, messages_of
 from tasks.backbone.recordings import Exchange, RecordedReply, write_recording
 from tasks.benchmarks.databases import open_benchmark_database
@@ -61,7 +61,8 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     try:
         settings = settings_of_run(run, (), data=str(folders.data), home=str(folders.home.path))
         settings = settings.model_copy(update={"tracking": TrackingSettings()})
-        if _is_free(settings):
+        if is_free(settings) and not has_oracle(settings.pipeline):  # asking again reads no gold SQL
+            check_backbone(settings.backbone)
             again = asyncio.run(_ask_again(settings, run, lacking, folders))
             entries |= {key: again[key] for key in requests if key in again}
             why = "the prompts or the data have changed since the run"
@@ -98,15 +99,6 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
         truncated=LENGTH in entry.finish,
         tool_calls=entry.finish.startswith(TOOL_CALLS),
     )
-
-
-def _is_free(settings: EvaluationSettings) -> bool:
-    """Return whether asking again costs nothing and reads no gold SQL."""
-    if kind_of(settings.backbone).paid or has_oracle(settings.pipeline):
-        return False
-    check_backbone(settings.backbone)
-    eliminator, writers = eliminator_settings(settings), writer_settings(settings).writers
-    return not any(kind_of(backbone).paid for backbone in (*writers, *([eliminator] if eliminator else ())))
 
 
 async def _ask_again(

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.estimate import is_free, measure, priced
+from flows.evaluate.estimate import measure, priced
 from flows.evaluate.exchanges import record
 from flows.evaluate.pool import Answers
-from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.preparation import Preparation, is_free, prepare
 from flows.evaluate.repeat import inputs_of
 from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards

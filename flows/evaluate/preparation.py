@@ -186,6 +186,19 @@ def eliminator_settings(
     return backbone if epoch is None else backbone.model_copy(update={"epoch": epoch})
 
 
+def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
+    """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
+    writers = writer_settings(settings)
+    return (writers.own, *(writer for writer in writers.writers if writer.name != writers.own.name))
+
+
+def is_free(settings: EvaluationSettings) -> bool:
+    """Return whether all calls of an evaluation are free."""
+    eliminator = eliminator_settings(settings, sends_requests=False)
+    backbones = (*backbones_of(settings), *([eliminator] if eliminator else ()))
+    return not any(kind_of(backbone).paid for backbone in backbones)
+
+
 def eliminator_name(pipeline: PipelineSettings) -> str | None:
     """Return the name of a pipeline's eliminator; None where it needs none."""
     if not isinstance(pipeline, SeaSqlSettings) or not pipeline.bias_elimination.enabled:

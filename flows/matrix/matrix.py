@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.evaluate.estimate import JsonFormats, Part, backbones_of, is_free, measure, priced
-from flows.evaluate.preparation import Preparation, check_candidates, prepare
+from flows.evaluate.estimate import JsonFormats, Part, measure, priced
+from flows.evaluate.preparation import Preparation, backbones_of, check_candidates, is_free, prepare
 from flows.evaluate.rerun import RerunPlan, run_rerun
 from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
