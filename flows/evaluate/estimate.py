@@ -11,13 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from flows.evaluate.preparation import (
-    Preparation,
-    asks_eliminator,
-    backbones_of,
-    is_free,
-    writer_settings,
-)
+from flows.evaluate.preparation import Preparation, asks_eliminator, backbones_of, is_free, writer_settings
 from flows.evaluate.runner import QuestionRunner, Tools
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
