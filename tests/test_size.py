@@ -13,27 +13,27 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 875,
     "flows/cli": 3_494,
-    "flows/evaluate": 6_871,
+    "flows/evaluate": 6_857,
     "flows/matrix": 1_112,
     "flows/pages": 1_296,
     "flows/pipelines": 940,
     "flows/prefect": 2_374,
     "flows/runtime": 855,
-    "tasks/backbone": 7_663,
+    "tasks/backbone": 7_656,
     "tasks/benchmarks": 3_770,
-    "tasks/core": 1_402,
-    "tasks/database": 5_555,
+    "tasks/core": 1_415,
+    "tasks/database": 5_548,
     "tasks/documents": 1_349,
-    "tasks/pages": 2_841,
-    "tasks/results": 6_604,
-    "tasks/retrieval": 1_546,
-    "tasks/scoring": 5_238,
+    "tasks/pages": 2_837,
+    "tasks/results": 6_593,
+    "tasks/retrieval": 1_534,
+    "tasks/scoring": 5_226,
     "tasks/settings": 2_120,
     "tasks/sql": 2_367,
     "tasks/stages": 3_349,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 309
+MAX_MODULES = 308
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02
