@@ -19,7 +19,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from io import BufferedReader, BufferedWriter
 
 from tasks.database.limits import MIB, Limits
@@ -42,7 +42,9 @@ def main() -> None:
         return
     limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
     restrict_process(limits)
-    session_of = lru_cache(OPEN_DATABASES)(lambda location: Session(location, limits, _end_after))
+    # SIGALRM ends this process after so many seconds, whatever it does then; 0 calls that off
+    end_after = partial(signal.setitimer, signal.ITIMER_REAL)
+    session_of = lru_cache(OPEN_DATABASES)(lambda location: Session(location, limits, end_after))
     _write(replies, Reply("ready"))
     os.dup2(1, 2)
     while (message := _read(jobs)) is not None:
@@ -85,11 +87,6 @@ def _done(message: bytes, session_of: Callable[[Location], Session]) -> Reply:
         return Reply("exhausted", spent=True)
     except Exception as error:
         return Reply("raised", _portable(error), traceback.format_exc())
-
-
-def _end_after(seconds: float) -> None:
-    """End this process by SIGALRM after so many seconds, whatever it does then; 0 calls that off."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _portable(error: Exception) -> Exception:
