@@ -343,10 +343,10 @@ class Crosscheck(Results):
         from tasks.settings.assemble import benchmark_settings
 
         chosen = benchmark_settings(str(benchmark), overrides(settings))
-        named = name or str(getattr(agent, "__name__", type(agent).__name__))
+        agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
         agent_settings = AgentSettings(
             benchmark=chosen,
-            name=named,
+            name=agent_name,
             selection=selection(questions, limit),
             folders=self._folders,
             trajectories=Path(trajectories).expanduser() if trajectories else None,
@@ -359,10 +359,10 @@ class Crosscheck(Results):
             with logging_to(self._home):
                 file = in_thread(lambda: run_agent(agent, agent_settings, control), [control])
             try:
-                return self._score(file, True, chosen, named, questions, limit, progress)
+                return self._score(file, True, chosen, agent_name, questions, limit, progress)
             except CrosscheckError as error:
-                kept = f"The answers are kept: crosscheck score --trajectories {file}"
-                raise ConfigurationError(f"{error} {kept}") from error
+                hint = f"The answers are kept: crosscheck score --trajectories {file}"
+                raise ConfigurationError(f"{error} {hint}") from error
 
     @property
     def _folders(self) -> "Folders":

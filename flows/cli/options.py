@@ -367,10 +367,10 @@ class Files(Data, Output):
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.evaluation import EvaluationChoice
 
-        own = {
+        settings_here = {
             name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
         }
-        return evaluation_settings(EvaluationChoice.of_options(**own | others))
+        return evaluation_settings(EvaluationChoice.of_options(**settings_here | others))
 
 
 class Page(Output):

@@ -215,13 +215,13 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
     if trajectories.format != "trajectories":
         raise _not_ours(file)
     answered = {trajectory.question_id for trajectory in trajectories.trajectories if not trajectory.failure}
-    kept = answered.intersection(ids)
-    if kept:
+    answered_ids = answered.intersection(ids)
+    if answered_ids:
         control.progress.note(
-            f"Kept from an earlier call: {counted(len(kept), 'answer')} in {file}. Delete that file to run the agent "
-            "on every question again."
+            f"Kept from an earlier call: {counted(len(answered_ids), 'answer')} in {file}. Delete that file to run the "
+            "agent on every question again."
         )
-    return frozenset(kept)
+    return frozenset(answered_ids)
 
 
 def _not_ours(file: Path) -> ConfigurationError:

@@ -122,10 +122,12 @@ class DatabaseAnswer(JsonDocument):
         return DataFrame(list(self.rows), columns=list(self.columns))
 
 
-def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:
+def _open(settings: EvaluationSettings, database_path: str, progress: Progress) -> Database:
     """Open the database that the user named."""
     benchmark = settings.benchmark
-    location = locate(written, writable=benchmark.allow_writable_role, version=benchmark.database_version)
+    location = locate(
+        database_path, writable=benchmark.allow_writable_role, version=benchmark.database_version
+    )
     name = database_name(location)
     engine = engine_of(location)
     if not engine.exists(location) and (engine.server or not location.path.exists()):

@@ -43,9 +43,9 @@ from tasks.settings.load import load_settings
 
 def use_deployed_home() -> None:
     """Use the deployment's working folder where CROSSCHECK_HOME is not set, if this machine has that folder."""
-    named = os.environ.get(DEPLOYED_HOME, "")
-    if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
-        os.environ["CROSSCHECK_HOME"] = named
+    home = os.environ.get(DEPLOYED_HOME, "")
+    if home and not os.environ.get("CROSSCHECK_HOME") and Path(home).is_dir():
+        os.environ["CROSSCHECK_HOME"] = home
 
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
@@ -58,8 +58,8 @@ if "PREFECT__FLOW_RUN_ID" in os.environ:
 
 def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
     """Return the settings of a form; with an epoch, only cached replies of that epoch are used."""
-    named = evaluation.model_dump(exclude=set(Labels.model_fields))
-    settings = evaluation_settings(EvaluationChoice(**named))
+    fields = evaluation.model_dump(exclude=set(Labels.model_fields))
+    settings = evaluation_settings(EvaluationChoice(**fields))
     if epoch is None:
         return settings
     return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
@@ -103,9 +103,9 @@ async def open_home() -> Home:
 
     Prefect's automation marks those of other machines.
     """
-    if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
+    if (deployed := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
         raise ConfigurationError(
-            f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {named}, is not on its "
+            f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {deployed}, is not on its "
             "machine. Set CROSSCHECK_HOME where the worker is started."
         )
     home = find_home()
@@ -195,8 +195,8 @@ async def rerun_by_name(choice: RerunForm = ERRORS) -> State[Any]:
 
 async def _rerun(choice: RerunForm) -> State[Any]:
     home = await open_home()
-    named = choice.model_dump(exclude={"data", *Labels.model_fields})
-    settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
+    options = choice.model_dump(exclude={"data", *Labels.model_fields})
+    settings = RerunSettings(**options, data=str(find_data(choice.data)), home=str(home.path))
     plan = plan_rerun(settings)
     if not plan.again:
         return Completed(message=f"Run {plan.parent.run_id} has no question to repeat ({plan.selection}).")
@@ -233,8 +233,8 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
     backbone = settings.backbone
     share = max(1, backbone.concurrency // settings.shards)
     data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data
-    own = backbone.model_copy(update={"concurrency": share})
-    return settings.model_copy(update={"backbone": own, "home": str(home.path), "data": data, "shards": 1})
+    shared = backbone.model_copy(update={"concurrency": share})
+    return settings.model_copy(update={"backbone": shared, "home": str(home.path), "data": data, "shards": 1})
 
 
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:

@@ -74,8 +74,8 @@ async def answer_all(
         running: dict[asyncio.Task[Outcome], Question] = {}
         async with waiting_for(control.stop) as stop:
             while not control.stop.is_set():
-                while taken := await pool.next(running.values()):
-                    running[asyncio.create_task(runner.run(runner.question_run(taken)))] = taken
+                while queued := await pool.next(running.values()):
+                    running[asyncio.create_task(runner.run(runner.question_run(queued)))] = queued
                 if not running:
                     break
                 await asyncio.wait({*running, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -350,9 +350,9 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
         sha256 = file_digest(path)
     except OSError:
         return False
-    own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
+    settings_now = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
-    return any(stored.settings == own for stored in runs) and all(
+    return any(stored.settings == settings_now for stored in runs) and all(
         reply.question in questions for reply in read_recording(path).replies
     )
 

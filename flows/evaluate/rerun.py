@@ -197,10 +197,10 @@ class Merge:
         attempts = old.outcome.attempts + (question.id not in self.restored)
         if outcome.failure and old.outcome.failure is None:
             self.kept.append(question.id)
-            kept = paid_before(old)
-            stages = (*kept.outcome.stages, *failed_attempt(outcome, attempts))
-            merged = replace(kept.outcome, stages=stages, attempts=attempts)
-            await self.scorer.add_scored(replace(kept, outcome=merged))
+            earlier = paid_before(old)
+            stages = (*earlier.outcome.stages, *failed_attempt(outcome, attempts))
+            merged = replace(earlier.outcome, stages=stages, attempts=attempts)
+            await self.scorer.add_scored(replace(earlier, outcome=merged))
             return
         samples = old.outcome.samples
         if again.attempt not in samples:

@@ -126,10 +126,10 @@ def find_known(
     with logging_to(Home(Path(settings.home))):
         preparation = prepare(settings, control.progress, choose=False)
     control.progress.step("Looking for a finished run of the same settings, questions and code")
-    known = find_repeated(preparation, control.tags)
-    if known is None:
+    repeated = find_repeated(preparation, control.tags)
+    if repeated is None:
         preparation.choose()
-    return known, preparation
+    return repeated, preparation
 
 
 def run_evaluation(

@@ -213,9 +213,9 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
     schemas = {**benchmark.schemas, **{name: database.schema for name, database in databases.items()}}
     names = read_links(path, benchmark)
     return {
-        question.id: read_link(schemas[question.database_id], written.tables, written.columns)
+        question.id: read_link(schemas[question.database_id], linked_names.tables, linked_names.columns)
         for question in benchmark.questions
-        if question.database_id in schemas and (written := names.get(question.id))
+        if question.database_id in schemas and (linked_names := names.get(question.id))
     }
 
 

@@ -111,9 +111,9 @@ async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progre
 class AnswerTranslation:
     """Translator of answers from a dialect, as a user names it, which counts what it changes."""
 
-    def __init__(self, written: str) -> None:
-        self._written = written
-        self._dialect = dialect_named(written)
+    def __init__(self, dialect: str) -> None:
+        self._written = dialect
+        self._dialect = dialect_named(dialect)
         self._translated = self._changed = self._unread = 0
 
     def apply(self, outcome: Outcome, database: Database) -> Outcome:

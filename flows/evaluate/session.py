@@ -105,8 +105,8 @@ class Tracing:
 
     def _unchanged(self, score: QuestionScore) -> bool:
         """Return whether a nightly run has the same verdict as the previous run on an answer that did not fail."""
-        known = self._nightly and score.question.id in self.before
-        return known and not is_failed(score) and not self._flipped(score)
+        was_scored = self._nightly and score.question.id in self.before
+        return was_scored and not is_failed(score) and not self._flipped(score)
 
     def write(self, tracker: Tracker, report: Report) -> str:
         """Write the traces of a run; return why there are none, as a sentence, "" where there are."""
@@ -378,11 +378,11 @@ class Session:
         failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if not failures or len(failures) < len(outcomes):
             return
-        if own := [failure for failure in failures if failure.kind == "extension_error"]:
+        if own_failures := [failure for failure in failures if failure.kind == "extension_error"]:
             raise ExtensionError(
-                f"{own[0].message}. This failed {len(own):,} of {counted(len(outcomes), 'question')}, and no question "
-                "has an answer. The tracebacks are in crosscheck.log in the working folder."
-                f"{self._note_paid(outcomes)}"
+                f"{own_failures[0].message}. This failed {len(own_failures):,} of "
+                f"{counted(len(outcomes), 'question')}, and no question has an answer. The tracebacks are in "
+                f"crosscheck.log in the working folder.{self._note_paid(outcomes)}"
             )
         if all(failure.kind == "internal_error" for failure in failures):
             raise RuntimeError(
@@ -430,8 +430,8 @@ def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) ->
     tags = dict(tags)
     if settings.changed:
         tags["changed"] = str(redact(" ".join(settings.changed)))
-    if given := oracle_settings(settings.pipeline):  # such a run is not ranked
-        tags["oracle"] = ", ".join(setting.partition("=")[2] for setting in given)
+    if oracles := oracle_settings(settings.pipeline):  # such a run is not ranked
+        tags["oracle"] = ", ".join(setting.partition("=")[2] for setting in oracles)
     if preparation.generated:
         tags[GENERATED_DESCRIPTIONS] = preparation.generated
     return describe(

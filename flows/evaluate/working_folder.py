@@ -121,9 +121,9 @@ class Replies(Store):
                 raise ConfigurationError(
                     f'--replies {name}: there is no reply of a model "{name}". {did_you_mean(name, names)}'
                 )
-        named = self._removable(stats)
-        damaged = len(cache.damaged()) if DAMAGED in self.named and not named else 0
-        return sum(model.entries for model in named) + damaged
+        removable = self._removable(stats)
+        damaged = len(cache.damaged()) if DAMAGED in self.named and not removable else 0
+        return sum(model.entries for model in removable) + damaged
 
 
 Say = Callable[[str], None]
@@ -218,8 +218,8 @@ def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:
 
 def not_ours(home: Home) -> list[str]:
     """Return which stores are elsewhere, and are left to their owners."""
-    named = ["MLFLOW_TRACKING_URI"] if find_store(home).served else []
-    return named + [name for name in ("PREFECT_API_URL", "CROSSCHECK_STAGES") if os.environ.get(name)]
+    variables = ["MLFLOW_TRACKING_URI"] if find_store(home).served else []
+    return variables + [name for name in ("PREFECT_API_URL", "CROSSCHECK_STAGES") if os.environ.get(name)]
 
 
 NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`, uses the working folder."

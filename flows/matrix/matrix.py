@@ -234,16 +234,16 @@ class Sweep:
 
     def __str__(self) -> str:
         """The best score of those that are ranked; the number of combinations where none is."""
-        what = counted(len(self.cells), "combination")
+        combinations = counted(len(self.cells), "combination")
         if not any(self.runs):
-            return f"{what}, none of them evaluated"
+            return f"{combinations}, none of them evaluated"
         best = [done for done in self.cells if done.cell.name in self.standings.best]
         if not best or best[0].evaluated is None:
-            return f"{what}, none of them ranked"
+            return f"{combinations}, none of them ranked"
         record, others = best[0].evaluated, len(best) - 1
         are = f" and {counted(others, 'other')} are" if others else " is"
         score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
-        return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
+        return f"{record.benchmark}: {best[0].cell.name}{are} best of {combinations} with {score}"
 
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False))

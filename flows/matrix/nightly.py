@@ -227,8 +227,8 @@ def _baselines(
         if name in names and name not in matrix.baselines
     }
     references = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
-    named = {name: named_run(reference, warehouse) for name, reference in references.items()}
-    return Baselines(named, pins, worse_runs(before, warehouse.runs()))
+    pinned = {name: named_run(reference, warehouse) for name, reference in references.items()}
+    return Baselines(pinned, pins, worse_runs(before, warehouse.runs()))
 
 
 async def _evaluate(

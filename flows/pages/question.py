@@ -320,8 +320,8 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
 def _print_model_call(console: Console, view: QuestionView, call: Call, *, whole: bool) -> None:
     paid = "from the cache" if call.cached else money(call.cost_usd)
     tokens = f"{number(call.usage.input)} tokens in, {number(call.usage.output)} out"
-    read = "could not be parsed" if call.parse == "failed" else f"parsed as {literal(call.parse)}"
-    console.print(f"  [dim]{literal(call.model)}: {tokens}, {paid}, {read}[/]")
+    parsed = "could not be parsed" if call.parse == "failed" else f"parsed as {literal(call.parse)}"
+    console.print(f"  [dim]{literal(call.model)}: {tokens}, {paid}, {parsed}[/]")
     exchange = view.exchanges.by_request.get(call.request)
     if exchange is None:
         console.print("  [dim]prompt and reply are not stored[/]")

@@ -109,8 +109,8 @@ class Context(Generic[S_co]):
         view = await self.full_view(question, descriptions=descriptions)
         if self.schema_room is None or text_size(view) <= self.schema_room:
             return view
-        kept = await schema_pruning(question, view, self.schema_room)
-        pruned, full = view.reduced_to(kept), view.schema
+        link = await schema_pruning(question, view, self.schema_room)
+        pruned, full = view.reduced_to(link), view.schema
         self.record.note(
             f"the schema has more than {self.schema_room:,} bytes of text: {len(pruned.schema.column_names):,} of "
             f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "

@@ -29,7 +29,7 @@ UNANSWERED = "unanswered"
 
 
 @asynccontextmanager
-async def progress_artifact(what: str, total: int) -> AsyncIterator[Callable[[], None]]:
+async def progress_artifact(label: str, total: int) -> AsyncIterator[Callable[[], None]]:
     """Show the percentage of done questions on the page of the running flow; the flow that launched it reads it, too.
 
     Yield the function that counts a question.
@@ -45,14 +45,14 @@ async def progress_artifact(what: str, total: int) -> AsyncIterator[Callable[[],
     async def show() -> None:
         try:
             artifact = await acreate_progress_artifact(
-                0.0, key="questions", description=f"Questions of {what}"
+                0.0, key="questions", description=f"Questions of {label}"
             )
             while not ended.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), UPDATE_EVERY_S)
                 await aupdate_progress_artifact(artifact, progress=100.0 * done / max(1, total))
         except Exception as error:  # an artifact that cannot be written must not lose an answer
-            log.warning("the progress of %s cannot be shown: %s", what, error)
+            log.warning("the progress of %s cannot be shown: %s", label, error)
 
     showing = asyncio.create_task(show())
     try:
@@ -125,7 +125,7 @@ def _external_ui() -> str:
 
     Prefect's own setting PREFECT_UI_URL takes precedence: browsers may need another address than clients.
     """
-    named = os.environ.get("PREFECT_API_URL", "")
-    if not named:
+    url = os.environ.get("PREFECT_API_URL", "")
+    if not url:
         return ""
-    return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or named.removesuffix("/").removesuffix("/api")
+    return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or url.removesuffix("/").removesuffix("/api")

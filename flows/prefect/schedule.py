@@ -76,10 +76,10 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
         return Timetable()
     async with get_client() as client:
         try:
-            read = await client.read_deployment(deployment.id)
+            current = await client.read_deployment(deployment.id)
         except ObjectNotFound:  # it was deleted while the run waited
             return Timetable()
-    schedules = [schedule.schedule for schedule in read.schedules if schedule.active]
+    schedules = [schedule.schedule for schedule in current.schedules if schedule.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)
     names = {name, *(night.name for night in before)}

@@ -69,7 +69,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Keep a sentence for the end of the run, once: sessions of one command may say the same of an endpoint."""
-        if not any(kept.startswith(text) for kept in self.notes):
+        if not any(note.startswith(text) for note in self.notes):
             self.notes.append(text)
 
 

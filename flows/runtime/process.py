@@ -24,8 +24,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def bypass_proxy_on_loopback() -> None:
     """Let this process and those below it reach servers on this machine without a proxy of the environment."""
-    named = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    hosts = [host.strip() for host in no_proxy.split(",") if host.strip()]
     if "*" not in hosts:
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys((*hosts, *LOOPBACK)))
 

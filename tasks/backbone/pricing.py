@@ -33,14 +33,14 @@ def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | N
     rates = prices.rates(tier) if prices else None
     if prices is None or rates is None or usage.input is None or usage.output is None:
         return None
-    read = min(usage.cached_input or 0, usage.input)
-    written = min(usage.cache_write or 0, usage.input - read)
-    if (written and rates.cache_write is None) or usage.input > (prices.most_input or usage.input):
+    cache_read = min(usage.cached_input or 0, usage.input)
+    cache_write = min(usage.cache_write or 0, usage.input - cache_read)
+    if (cache_write and rates.cache_write is None) or usage.input > (prices.most_input or usage.input):
         return None
     total = (
-        (usage.input - read - written) * rates.input
-        + read * (rates.input if rates.cached_input is None else rates.cached_input)
-        + written * (rates.cache_write or 0.0)
+        (usage.input - cache_read - cache_write) * rates.input
+        + cache_read * (rates.input if rates.cached_input is None else rates.cached_input)
+        + cache_write * (rates.cache_write or 0.0)
         + usage.output * rates.output
     )
     return total / PER_TOKENS

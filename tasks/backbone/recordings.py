@@ -78,14 +78,16 @@ def read_recording(path: Path) -> Recording:
         if not line.strip():
             continue
         reply = _read(line, path, number)
-        earlier, kept = lines.setdefault(reply.origin, (number, reply))
-        if kept.reply != reply.reply:
+        earlier, first_reply = lines.setdefault(reply.origin, (number, reply))
+        if first_reply.reply != reply.reply:
             raise DataError(
                 f"{path}: lines {earlier} and {number} give different replies for {reply.origin}. "
                 "Take one of them out."
             )
     return Recording(
-        Path(path), hashlib.sha256(content).hexdigest(), tuple(kept for _, kept in lines.values())
+        Path(path),
+        hashlib.sha256(content).hexdigest(),
+        tuple(first_reply for _, first_reply in lines.values()),
     )
 
 
@@ -220,12 +222,12 @@ class RecordedBackbone:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        own = self._at.get(request.origin)
-        recorded = own if own and own.request == digest else self._to.get(digest)
+        of_question = self._at.get(request.origin)
+        recorded = of_question if of_question and of_question.request == digest else self._to.get(digest)
         if recorded is not None:
             self.served.by_request += 1
-        elif self.match == "stage" and own:
-            recorded = own
+        elif self.match == "stage" and of_question:
+            recorded = of_question
             self.served.by_stage += 1
         else:
             self.served.missing += 1

@@ -223,8 +223,8 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
             f"{settings.name}: benchmark.url names databases of {engine.name}; in which dialect is the gold SQL? Add "
             f"`dialect: {engine.name}` to the benchmark's YAML file, or the dialect that it is in."
         )
-    written = dialect_named(settings.dialect) if settings.dialect else engine.dialect
-    if written == engine.dialect:
+    dialect = dialect_named(settings.dialect) if settings.dialect else engine.dialect
+    if dialect == engine.dialect:
         return benchmark
     if not settings.transpile_gold:
         raise ConfigurationError(
@@ -234,7 +234,7 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
     schemas = _schemas_with_types(benchmark)
     by_question = {question.id: schemas.get(question.database_id) for question in benchmark.questions}
     translations = {
-        name: transpile(sql, written, engine.dialect, by_question.get(name)) for name, sql in gold.items()
+        name: transpile(sql, dialect, engine.dialect, by_question.get(name)) for name, sql in gold.items()
     }
     changed = sum(translation.changed for translation in translations.values())
     remarks = ""

@@ -31,7 +31,11 @@ class MadeBenchmark:
 
 
 def make_benchmark(
-    question_file: Path, named: Sequence[str], output: Path, rule: str, sql_names: Sequence[str] = SQL_NAMES
+    question_file: Path,
+    database_paths: Sequence[str],
+    output: Path,
+    rule: str,
+    sql_names: Sequence[str] = SQL_NAMES,
 ) -> MadeBenchmark:
     """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
@@ -40,7 +44,7 @@ def make_benchmark(
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")
-    databases = _databases(named)
+    databases = _databases(database_paths)
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
     rows = list(read_objects(question_file))
@@ -71,10 +75,10 @@ def make_benchmark(
     return MadeBenchmark(file, len(questions), len(databases))
 
 
-def _databases(named: Sequence[str]) -> dict[str, Location]:
+def _databases(paths: Sequence[str]) -> dict[str, Location]:
     """Return the databases by name, all there and of one engine."""
     databases: dict[str, Location] = {}
-    for text in named:
+    for text in paths:
         location = locate(text)
         name = database_name(location)
         if name in databases:
@@ -124,10 +128,10 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
         raise DataError(
             f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
         )
-    named = row.first(DATABASE_NAMES)
-    if named is None and len(databases) > 1:
+    database_name = row.first(DATABASE_NAMES)
+    if database_name is None and len(databases) > 1:
         raise DataError(f"{row.place}: names no database (db_id), and there are {', '.join(databases)}.")
-    database = databases[0] if named is None else str(named)
+    database = databases[0] if database_name is None else str(database_name)
     if database not in databases:
         raise DataError(
             f'{row.place}: is about the database "{database}", which is not given. Add its file with --database; '

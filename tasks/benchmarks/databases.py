@@ -87,9 +87,9 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
         generated = _generated(benchmark, database_id, home)
         if not generated:
             continue
-        own = _own(benchmark, database_id)
-        full = merge(own, {key: column.texts for key, column in generated.items()})
-        used += [column for key, column in generated.items() if full[key] != own.get(key)]
+        own_descriptions = _own(benchmark, database_id)
+        full = merge(own_descriptions, {key: column.texts for key, column in generated.items()})
+        used += [column for key, column in generated.items() if full[key] != own_descriptions.get(key)]
     if not used:
         return ""
     makers = Counter(column.made_by for column in used)

@@ -166,7 +166,10 @@ def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row],
     number = 1
     try:
         for number, fields in read_csv(path, [column["name"] for column in columns]):  # noqa: B007 - for the error
-            row = [None if field == NULL else read(field) for read, field in zip(reads, fields, strict=True)]
+            row = [
+                None if field == NULL else convert(field)
+                for convert, field in zip(reads, fields, strict=True)
+            ]
             connection.execute(insert, row)
     except (sqlite3.Error, ValueError, OverflowError) as error:
         raise DataError(f'{path}, line {number}: not a row of "{table}": {error}.') from error
@@ -260,8 +263,8 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
 
 def demo_stamp(sources: Path) -> str:
     """Return the sha256 of everything that the demo benchmark's content follows from."""
-    own = Path(__file__).parent
-    parts = [(path.relative_to(own), path) for path in own.glob("*.py")]
+    package = Path(__file__).parent
+    parts = [(path.relative_to(package), path) for path in package.glob("*.py")]
     for folder in database_folders(sources):
         parts += [(path.relative_to(sources), path) for path in _files(folder)]
     digest = hashlib.sha256()

@@ -118,8 +118,8 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
         return
     header = [re.sub(r"[\s\-_]+", "_", cell.strip().lower()) for cell in rows[0]]
     positions = {
-        what: next((header.index(name) for name in names if name in header), None)
-        for what, names in HEADERS.items()
+        meaning: next((header.index(name) for name in names if name in header), None)
+        for meaning, names in HEADERS.items()
     }
     if positions["column"] is None:
         raise DataError(
@@ -128,11 +128,13 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
         )
     for row in rows[1:]:
         cells = {
-            what: one_line(row[position]) if position is not None and position < len(row) else ""
-            for what, position in positions.items()
+            meaning: one_line(row[position]) if position is not None and position < len(row) else ""
+            for meaning, position in positions.items()
         }
         if name := cells["column"]:
-            texts = (cells[what] for what in ("description", "name") if _is_informative(cells[what], name))
+            texts = (
+                cells[meaning] for meaning in ("description", "name") if _is_informative(cells[meaning], name)
+            )
             yield name.lower(), ColumnDescription(next(texts, ""), cells["values"])
 
 

@@ -41,9 +41,9 @@ def tolerant_text(raw: bytes) -> str:
 def require_database(path: Path, database_id: str) -> None:
     """Make sure that the file can be read without a journal beside it."""
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+        problem = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(
-            f'Database "{database_id}": {path} {what}. Check the benchmark\'s `databases` folder and the '
+            f'Database "{database_id}": {path} {problem}. Check the benchmark\'s `databases` folder and the '
             "data location (--data or CROSSCHECK_DATA)."
         )
     try:
@@ -95,11 +95,11 @@ def file_id(path: Path) -> tuple[int, int] | None:
 def renew_if_damaged(path: Path, loss: str) -> bool:
     """Set a file aside if a look at it shows damage; return whether it did."""
     seen = file_id(path)
-    what = damage(path)
-    return bool(what) and set_aside(path, seen, what, loss)
+    problem = damage(path)
+    return bool(problem) and set_aside(path, seen, problem, loss)
 
 
-def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) -> bool:
+def set_aside(path: Path, seen: tuple[int, int] | None, problem: str, loss: str) -> bool:
     """Rename a damaged file, remove its journals, and say what is wrong with it and what follows from its loss.
 
     Return whether this process renamed it. `seen` is its `file_id` from before it was opened: another file at the path
@@ -113,7 +113,11 @@ def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) ->
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
     log.warning(
-        "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s.", path, what, aside.name, loss
+        "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s.",
+        path,
+        problem,
+        aside.name,
+        loss,
     )
     return True
 

@@ -117,12 +117,12 @@ def _cells(
 ) -> Iterator[tuple[model.Column, model.Cell, list[tuple[model.Column, model.Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
     pairs = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
-    named = next((index for index, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
+    title_index = next((index for index, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
     for index, (column, cell) in enumerate(pairs):
         if not column.under:
             below = takewhile(lambda pair: pair[0].under, pairs[index + 1 :])
             under = [(lower, inner) for lower, inner in below if inner]
-            yield column, cell, under, index == named
+            yield column, cell, under, index == title_index
 
 
 def _inline(text: model.Inline) -> Markup:

@@ -120,7 +120,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     titles = {name: score.title for run in runs for name, score in run.variants.items() if name != board.by}
     passed = any(map(_pass_at_k, runs))
     tested = sum(bool(row.letters) for row in board.ranked)
-    known = any(run.cost.calls is not None for run in runs)
+    costs_known = any(run.cost.calls is not None for run in runs)
     ranks = Counter(row.rank for row in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
@@ -131,7 +131,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
         *((Column("pass@k", under=True, help="pass@k"),) if passed else ()),
         Column(f"{board.by or 'EX'} with its interval", "plot", axis=axis),
         *((Column("letters", "text", brief=True, help=f"Runs that {LETTERS}"),) if tested else ()),
-        *(_COSTS if known else ()), Column("run", "text"), Column("started", "text", under=True),
+        *(_COSTS if costs_known else ()), Column("run", "text"), Column("started", "text", under=True),
     )  # fmt: skip
     rows = tuple(
         (
@@ -142,7 +142,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
             *(in_words(run.variants.get(name)) for name in titles),
             *((_pass_at_k(run),) if passed else ()),
             score_plot(("", row.ranked_by, "b")),
-            *((row.letters,) if tested else ()), *(_costs(run.cost) if known else ()),
+            *((row.letters,) if tested else ()), *(_costs(run.cost) if costs_known else ()),
             Span(run.run_id, "code"), f"{run.started:%Y-%m-%d %H:%M} UTC",
         )
         for row, run in zip(board.ranked, runs, strict=True)

@@ -52,8 +52,8 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     yield "when", f"{night.started:%Y-%m-%d %H:%M} to {night.finished:%H:%M} UTC ({took})"
     yield "matrix", _matrix(night)
     kinds = ("benchmarks", "backbones", "pipelines")
-    named = [str(name) for kind in kinds for name in night.matrix.get(kind, ())]
-    if files := [name for name in named if "/" in name]:  # the entries have the names in them
+    names = [str(name) for kind in kinds for name in night.matrix.get(kind, ())]
+    if files := [name for name in names if "/" in name]:  # the entries have the names in them
         yield "files", ", ".join(files)
     questions, limit = night.matrix.get("questions"), night.matrix.get("limit")
     if chosen := [*([str(questions)] if questions else []), *([f"the first {limit:,}"] if limit else [])]:
@@ -243,7 +243,7 @@ def saved(cost: Cost) -> str:
         ("the tier", cost.tier_usd),
         ("the reply cache", cost.reply_cache_usd),
     )
-    savings = [f"{money(usd)} saved by {what}" for what, usd in parts if usd]
+    savings = [f"{money(usd)} saved by {source}" for source, usd in parts if usd]
     return "; ".join([f"List price {money(cost.list_usd)}", *savings]) if savings else ""
 
 

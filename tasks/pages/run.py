@@ -213,11 +213,11 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     """Yield what the previous run (A) scored, and whether this one (B) is better; no ranking inside the noise."""
     if compared is None:
         return
-    named = replace(compared.paired, name_a="the previous run", name_b="this run")
+    paired = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
     before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
     yield Sentence(cut(before, LINE))
-    verdict = cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
+    verdict = cut(f"{paired.headline[0].upper()}{paired.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
         listed = counted(len(compared.warnings), "warning")
@@ -306,8 +306,8 @@ def _document_head(record: RunRecord) -> Iterator[Block]:
     yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
     if labels := labels_in_words(record.tags):
         yield Sentence(labels, "note")
-    if written := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
-        yield Bullets(tuple(f"{name}: {text}" for name, text in written.items()), "note")
+    if own_tags := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
+        yield Bullets(tuple(f"{name}: {text}" for name, text in own_tags.items()), "note")
     yield from (Sentence(text, "note") for text in _changed(record))
     yield score_sentence(record)
     yield from variant_sentences(record)
@@ -347,6 +347,6 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
         )
     if record.prefect.task_runs is not None:
         ran, recorded = record.prefect.task_runs, record.prefect.recorded
-        written = "all" if recorded == ran else f"{recorded or 0:,}"
-        used = f"{counted(ran, 'task run')}, {written} recorded"
+        recorded_count = "all" if recorded == ran else f"{recorded or 0:,}"
+        used = f"{counted(ran, 'task run')}, {recorded_count} recorded"
         yield Bullets((f"Prefect: {used if ran else 'not used, every stage was restored'}",))

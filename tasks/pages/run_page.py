@@ -185,7 +185,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     labels = Section("Tags, and what differs from the defaults", (tags,))
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
-    what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
+    title, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
     range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
     blocks: list[Block] = [
         *variant_sentences(record),
@@ -204,12 +204,12 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
     return Document(
-        f"{what}: {percent(score)}",
+        f"{title}: {percent(score)}",
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
         f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
         footer=reading(*footer),
-        name=f"{percent(score)}: {what}",
+        name=f"{percent(score)}: {title}",
         packed=sections,
     )
 

@@ -20,11 +20,11 @@ def scores_table(record: RunRecord) -> Table:
     """Return the official scores under each rule, with their intervals; rules with equal counts are one row."""
     headline = record.score.correct
     official = [(name, score) for name, score in record.scores.items() if not score.variant]
-    official.sort(
-        key=lambda named: (named[0] != record.rule, named[1].correct != headline, -named[1].correct)
-    )
-    named = [("", f"{name} (headline)" if name == record.rule else name, score) for name, score in official]
-    table = folded(accuracy_table("Scores", named))
+    official.sort(key=lambda item: (item[0] != record.rule, item[1].correct != headline, -item[1].correct))
+    named_scores = [
+        ("", f"{name} (headline)" if name == record.rule else name, score) for name, score in official
+    ]
+    table = folded(accuracy_table("Scores", named_scores))
     alike = "Rules in one row have equal counts." if len(table.rows) < len(official) else ""
     return replace(table, caption=alike)
 

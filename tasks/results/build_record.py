@@ -143,8 +143,8 @@ def _plain(value: Any) -> Any:
 
 def _question_set(run: RunRecord, report: Report) -> str:
     ids = sorted(row.question.id for row in report.rows)
-    named = "\n".join([run.question_sha256, *ids])
-    return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:32] if ids else run.run_id
+    text = "\n".join([run.question_sha256, *ids])
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32] if ids else run.run_id
 
 
 def _failure_messages(report: Report, fatal: str) -> dict[str, str]:

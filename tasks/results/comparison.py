@@ -59,8 +59,8 @@ class MetricRow:
         elif self.difference is not None:
             integers = isinstance(self.a, int) and isinstance(self.b, int)
             change = signed(self.difference, "d" if integers else ".2f")
-        named = f"{self.title}: {self.words}" if self.part else self.title
-        return named, self._text(self.a), self._text(self.b), change, self.better or ""
+        title = f"{self.title}: {self.words}" if self.part else self.title
+        return title, self._text(self.a), self._text(self.b), change, self.better or ""
 
     def _text(self, value: Value | None) -> str:
         if isinstance(value, Ratio):

@@ -52,13 +52,13 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     if sum(system.usd > 0 for system in scored) < 2:
         return
     front = pareto_front(scored)
-    named = tuple(f"{system.name}: {percent(system.ex)}, {money(system.usd)}" for system in front)
+    labels = tuple(f"{system.name}: {percent(system.ex)}, {money(system.usd)}" for system in front)
     others = [system for system in scored if system not in front]
     lines = (
         *(Line((_point(system, "past"),), "past") for system in others),
         Line(tuple(_front_points(front)), "now", dashed=True),
     )
-    label = f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}"
+    label = f"Execution accuracy against cost; not beaten in both: {'; '.join(labels)}"
     most = max(system.usd for system in scored)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
     figure = Figure(
@@ -66,7 +66,7 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
         "one beats in both",
         Lines(lines, label, ticks, "US dollars from scratch"),
     )
-    words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(named),))
+    words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(labels),))
     yield Section("Score against cost from scratch", (Columns((figure, words)),))
 
 

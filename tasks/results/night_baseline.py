@@ -148,9 +148,9 @@ def compared(
         entry = replace(entry, problem=_too_many_failures(current, gate))
     if why := current.why_unranked:
         return replace(entry, not_ranked=why)
-    named = baselines.named.get(entry.name)
-    entry = replace(entry, decline=_decline(entry.trend, named, gate))
-    baseline = named or find_baseline(current, runs, warehouse, baselines.worse, gate)
+    pinned = baselines.named.get(entry.name)
+    entry = replace(entry, decline=_decline(entry.trend, pinned, gate))
+    baseline = pinned or find_baseline(current, runs, warehouse, baselines.worse, gate)
     if baseline is None:
         return entry
     pin = baselines.pins.get(entry.name)
@@ -289,9 +289,9 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
     return [run for run in earlier if NIGHT in run.tags] or earlier
 
 
-def _decline(trend: Sequence[Past], named: RunRecord | None, gate: Gate) -> Trend | None:
+def _decline(trend: Sequence[Past], baseline: RunRecord | None, gate: Gate) -> Trend | None:
     """Test the last scores for a trend: those since the named baseline, which may have been lower for a reason."""
-    since = named.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    since = baseline.started if baseline else datetime.datetime.min.replace(tzinfo=datetime.UTC)
     scores = [past.ex.ex or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
     return trend_of(scores[-gate.trend_nights :])
 

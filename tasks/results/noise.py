@@ -251,11 +251,11 @@ def measured_noise(
         repeats = repeats_of(parent, runs)
         if len(repeats) < MIN_MEASURED:
             continue
-        read = [warehouse.read_run(repeat.run_id) for repeat in repeats]
-        if _relevant(read[0].settings) != _relevant(current.settings):
+        records = [warehouse.read_run(repeat.run_id) for repeat in repeats]
+        if _relevant(records[0].settings) != _relevant(current.settings):
             continue
-        if right := _right_counts(read, current.rule):
-            return measured_rate(parent, list(right.values()), len(read), level)
+        if right := _right_counts(records, current.rule):
+            return measured_rate(parent, list(right.values()), len(records), level)
     return None
 
 

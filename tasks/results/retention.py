@@ -48,14 +48,14 @@ def retention(
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
-    kept = {run.run_id for run in runs if run.started >= cutoff or run.status == "running"}
-    kept |= {run.run_id for run in runs if PINNED in run.tags}
-    kept |= {pin.run_id for pin in pins if pin.run_id in by_id}
-    kept |= _latest(runs, keep.runs) | _latest_baselines(nights, by_id)
-    for run_id in list(kept):
-        while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
-            kept.add(run_id)
-    return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), keep.rows)
+    kept_ids = {run.run_id for run in runs if run.started >= cutoff or run.status == "running"}
+    kept_ids |= {run.run_id for run in runs if PINNED in run.tags}
+    kept_ids |= {pin.run_id for pin in pins if pin.run_id in by_id}
+    kept_ids |= _latest(runs, keep.runs) | _latest_baselines(nights, by_id)
+    for run_id in list(kept_ids):
+        while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept_ids:
+            kept_ids.add(run_id)
+    return Retention(cutoff, frozenset(kept_ids), frozenset(by_id.keys() - kept_ids), keep.rows)
 
 
 def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:

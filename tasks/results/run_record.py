@@ -332,9 +332,9 @@ class RunRecord(RunHeader):
         return ""
 
     def __str__(self) -> str:
-        what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
+        title = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
         state = "" if self.status == "complete" else f" ({self.status})"
-        return f"{what}{state}: execution accuracy {percent(self.score)}{self.score_in_brackets}"
+        return f"{title}{state}: execution accuracy {percent(self.score)}{self.score_in_brackets}"
 
     def __repr__(self) -> str:
         return f"<{self}>"

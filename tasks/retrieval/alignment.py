@@ -183,8 +183,8 @@ class GroundedDemonstration:
         used = set(used_elements(self.sql, self.database).columns)
         if not used:
             return float(any(token.type for token in self.tokens))
-        named = {ColumnName(token.table, token.column) for token in self.tokens if token.column}
-        return len(used & named) / len(used)
+        aligned_columns = {ColumnName(token.table, token.column) for token in self.tokens if token.column}
+        return len(used & aligned_columns) / len(used)
 
 
 def ground(

@@ -249,7 +249,7 @@ def without_leaks(
     """
     evaluated_texts = {question_fingerprint(question.text) for question in evaluated_questions}
     gold = frozenset(evaluated_gold_fingerprints)
-    kept: list[Demonstration] = []
+    safe: list[Demonstration] = []
     by_question = by_sql = 0
     for example in pool:
         if question_fingerprint(example.question) in evaluated_texts:
@@ -257,5 +257,5 @@ def without_leaks(
         elif sql_fingerprint(example.sql) in gold:
             by_sql += 1
         else:
-            kept.append(example)
-    return GuardedPool(tuple(kept), by_question, by_sql)
+            safe.append(example)
+    return GuardedPool(tuple(safe), by_question, by_sql)

@@ -277,8 +277,8 @@ class ValueIndex:
         return similar
 
     def _read(self, ids: Collection[int]) -> dict[int, str]:
-        read = "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(read, (json.dumps(sorted(ids)),)).fetchall())
+        query = "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(query, (json.dumps(sorted(ids)),)).fetchall())
 
     def _find_numbers(self, question: str) -> Mapping[int, Sequence[int | float]]:
         """Return by column the numbers of the question that it holds, in the question's order."""

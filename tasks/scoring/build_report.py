@@ -135,5 +135,5 @@ def grades_in_order(grades: Collection[str]) -> list[str]:
     >>> grades_in_order({UNGRADED, "level 2", "simple", "challenging", "level 1"})
     ['simple', 'challenging', 'level 1', 'level 2', 'ungraded']
     """
-    own = sorted(set(grades) - {*DIFFICULTIES, UNGRADED})
-    return [grade for grade in (*DIFFICULTIES, *own, UNGRADED) if grade in grades]
+    further = sorted(set(grades) - {*DIFFICULTIES, UNGRADED})
+    return [grade for grade in (*DIFFICULTIES, *further, UNGRADED) if grade in grades]

@@ -58,7 +58,7 @@ class Bill:
 
 def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
     """Return what writing the candidates of a question and what selecting cost, without failed attempts of a re-run."""
-    written, selecting = Bill(), Bill()
+    writing, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
@@ -67,5 +67,5 @@ def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
             if split_label(record.label)[1] is None:
                 selecting += bill
             else:
-                written += bill
-    return written, selecting
+                writing += bill
+    return writing, selecting

@@ -34,8 +34,8 @@ def gold_link(gold_sql: str, schema: Schema) -> Link:
     """Return the tables and columns that the gold reads, joins included; of a table without a named column, all."""
     used = resolved_elements(gold_sql, schema)
     whole = set(used.tables) - {column.table for column in used.columns}
-    kept = (name for name in schema.column_names if name.table in whole or name in used.columns)
-    return Link(used.tables, tuple(kept))
+    columns = (name for name in schema.column_names if name.table in whole or name in used.columns)
+    return Link(used.tables, tuple(columns))
 
 
 def gold_skeleton(gold_sql: str, dialect: str) -> ParsedSkeleton:

@@ -71,8 +71,8 @@ class Differs:
 
     def in_words(self, most: int = 10) -> str:
         """List them, `right now: 3, 4; withdrawn: 7`; "" where there is none."""
-        named = ((title, getattr(self, name)) for name, title in DIFFERENCES.items())
-        return "; ".join(f"{title}: {shorten(ids, most)}" for title, ids in named if ids)
+        questions = ((title, getattr(self, name)) for name, title in DIFFERENCES.items())
+        return "; ".join(f"{title}: {shorten(ids, most)}" for title, ids in questions if ids)
 
 
 DIFFERENCES = {

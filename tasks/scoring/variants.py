@@ -147,6 +147,6 @@ def score_by(variant: Variant | None, scored: Sequence[QuestionScore], rule: str
             left_out("other_text"),
             left_out("absent"),
         ),
-        changes={name: what for name, what in changes.items() if what and what != "absent"},
+        changes={name: change for name, change in changes.items() if change and change != "absent"},
         official=Accuracy(sum(official[name] for name in counted), len(counted)),
     )

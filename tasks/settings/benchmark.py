@@ -145,14 +145,14 @@ def key_name(item: str) -> str:
     >>> key_name("/data/corrections.json"), key_name("mine=/data/corrections.json"), key_name("arcwise")
     ('corrections', 'mine', 'arcwise')
     """
-    named = _NAMED_KEY.fullmatch(item)
-    return named[1] if named else Path(item).stem if item.lower().endswith(_KEY_ENDINGS) else item
+    match = _NAMED_KEY.fullmatch(item)
+    return match[1] if match else Path(item).stem if item.lower().endswith(_KEY_ENDINGS) else item
 
 
 def key_reference(item: str) -> str:
     """Return the file or the benchmark of a key of `benchmark.answer_keys`."""
-    named = _NAMED_KEY.fullmatch(item)
-    return named[2] if named else item
+    match = _NAMED_KEY.fullmatch(item)
+    return match[2] if match else item
 
 
 def key_in_folder(item: str, folder: Path) -> str:

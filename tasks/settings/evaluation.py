@@ -83,8 +83,8 @@ def labels_in_words(tags: Mapping[str, str]) -> str:
     >>> labels_in_words({"name": "new prompt", "team": "search", "note": "shorter", "sweep": "2026"})
     'new prompt · team=search · shorter'
     """
-    own = [f"{key}={value}" for key, value in tags.items() if key not in RESERVED_TAGS]
-    return " · ".join(part for part in (tags.get("name"), *own, tags.get("note")) if part)
+    own_labels = [f"{key}={value}" for key, value in tags.items() if key not in RESERVED_TAGS]
+    return " · ".join(part for part in (tags.get("name"), *own_labels, tags.get("note")) if part)
 
 
 class TrackingSettings(Settings):

@@ -76,13 +76,13 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
 
     With `make`, a missing folder is made; what only reads needs none.
     """
-    named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
+    location = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
     try:
-        path = _resolved(named)
+        path = _resolved(location)
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
-        raise _unusable(named, f"cannot be used: {reason}") from None
+        raise _unusable(location, f"cannot be used: {reason}") from None
     if "?" in str(path) or unquote(str(path)) != str(path):
         raise _unusable(
             path,
@@ -115,8 +115,8 @@ def find_data(option: str | None = None) -> Path:
     return _resolved(option or os.environ.get("CROSSCHECK_DATA") or "data")
 
 
-def _resolved(named: Path | str) -> Path:
-    path = Path(named).expanduser().resolve()
+def _resolved(location: Path | str) -> Path:
+    path = Path(location).expanduser().resolve()
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -128,8 +128,8 @@ def _resolved(named: Path | str) -> Path:
 
 def find_conf() -> Path:
     """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`."""
-    named = os.environ.get("CROSSCHECK_CONF")
-    path = _resolved(named or SHIPPED_CONF)
+    setting = os.environ.get("CROSSCHECK_CONF")
+    path = _resolved(setting or SHIPPED_CONF)
     if not path.is_dir():
         raise ConfigurationError(
             f"There is no configuration folder {path}. Set CROSSCHECK_CONF to a folder with benchmarks/, backbones/, "
@@ -149,17 +149,17 @@ def find_replies(home: Home) -> Path | str:
 
     It is the value of CROSSCHECK_REPLIES, or else a file in the working folder.
     """
-    named = os.environ.get(REPLIES, "")
-    if not named:
+    setting = os.environ.get(REPLIES, "")
+    if not setting:
         return home.replies
-    if _POSTGRES.match(named):
-        return named
-    if "://" in named:
+    if _POSTGRES.match(setting):
+        return setting
+    if "://" in setting:
         raise ConfigurationError(
-            f"{REPLIES} starts with {named.partition('://')[0]}://, and replies are kept in PostgreSQL "
+            f"{REPLIES} starts with {setting.partition('://')[0]}://, and replies are kept in PostgreSQL "
             "(postgresql://user@host/database) or in a SQLite file (its path, without a scheme)."
         )
-    return _resolved(named)
+    return _resolved(setting)
 
 
 def find_stages() -> str:
@@ -167,10 +167,10 @@ def find_stages() -> str:
 
     "" if it is not set: they are then in the working folder.
     """
-    named = os.environ.get(STAGES, "")
-    if "://" not in named:
-        return str(_resolved(named)) if named else ""
-    parts = urlsplit(named)
+    setting = os.environ.get(STAGES, "")
+    if "://" not in setting:
+        return str(_resolved(setting)) if setting else ""
+    parts = urlsplit(setting)
     if parts.scheme in ("file", "local"):
         return str(Path(unquote(parts.path)).resolve())
     if parts.password is not None:
@@ -180,6 +180,6 @@ def find_stages() -> str:
         )
     if not parts.netloc:
         raise ConfigurationError(
-            f"{STAGES}: {named} names no bucket or host. Write for example s3://bucket/stages."
+            f"{STAGES}: {setting} names no bucket or host. Write for example s3://bucket/stages."
         )
-    return named.rstrip("/")
+    return setting.rstrip("/")

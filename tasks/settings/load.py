@@ -42,8 +42,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if content is None:
         raise ConfigurationError(f"{path} is empty. Write keys and values into it.")
     if not isinstance(content, dict):
-        what = "a list" if isinstance(content, list) else "a single value"
-        raise ConfigurationError(f"{path} must hold keys and values, not {what}.")
+        kind = "a list" if isinstance(content, list) else "a single value"
+        raise ConfigurationError(f"{path} must hold keys and values, not {kind}.")
     return content
 
 
@@ -90,8 +90,8 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
     same. A provider is found by the endpoint's address, never by the model's name alone: another provider may charge
     another price. Prices that depend on the time of day are not used.
     """
-    own = settings.prices
-    if own is not None and own.model in (None, settings.model) and own.flex and own.batch:
+    prices = settings.prices
+    if prices is not None and prices.model in (None, settings.model) and prices.flex and prices.batch:
         return settings
     address = settings.base_url or _OWN_ADDRESS.get(settings.kind)
     if address is None or "." not in (urlsplit(address).hostname or "").strip("0123456789.:"):
@@ -99,15 +99,17 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
     listed = _listed(settings.model, address)
     if listed is None:
         return settings
-    if own is not None and own.model in (None, settings.model):
+    if prices is not None and prices.model in (None, settings.model):
         names = ("input", "cached_input", "cache_write", "output")
-        if any(getattr(own, name) not in (None, getattr(listed, name)) for name in names):
+        if any(getattr(prices, name) not in (None, getattr(listed, name)) for name in names):
             return settings
         added = {
-            name: found for name in _TIERS if not getattr(own, name) and (found := getattr(listed, name))
+            name: tier_prices
+            for name in _TIERS
+            if not getattr(prices, name) and (tier_prices := getattr(listed, name))
         }
-        source = "; ".join(filter(None, (own.source, f"{', '.join(added)}: {listed.source}")))
-        listed = own.model_copy(update={**added, "source": source}) if added else own
+        source = "; ".join(filter(None, (prices.source, f"{', '.join(added)}: {listed.source}")))
+        listed = prices.model_copy(update={**added, "source": source}) if added else prices
     return settings.model_copy(update={"prices": listed})
 
 
@@ -155,11 +157,11 @@ def _tier(entry: "ModelInfo", context: dict[str, str], now: datetime.datetime) -
 
 def _rates(listed: Any) -> Rates | None:
     """Return the prices of a tier as settings have them; None where input or output has none."""
-    read, written = _usd(listed, "input_mtok"), _usd(listed, "output_mtok")
-    if read is None or written is None:
+    input_usd, output_usd = _usd(listed, "input_mtok"), _usd(listed, "output_mtok")
+    if input_usd is None or output_usd is None:
         return None
     cached, cache_write = _usd(listed, "cache_read_mtok"), _usd(listed, "cache_write_mtok")
-    return Rates(input=read, cached_input=cached, cache_write=cache_write, output=written)
+    return Rates(input=input_usd, cached_input=cached, cache_write=cache_write, output=output_usd)
 
 
 def _usd(listed: Any, name: str) -> float | None:
@@ -313,8 +315,8 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     """
     if (kind, key) == ("benchmark", "answer_keys"):
         items = [value] if isinstance(value, str) else value
-        named = isinstance(items, list) and all(isinstance(item, str) for item in items)
-        return [key_in_folder(item, folder) for item in items] if named else value
+        is_list_of_names = isinstance(items, list) and all(isinstance(item, str) for item in items)
+        return [key_in_folder(item, folder) for item in items] if is_list_of_names else value
     if (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./"):
         return str((folder / Path(value).expanduser()).resolve())
     return _absolute(value, folder)
@@ -354,8 +356,8 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
         return files[name]
     if name.endswith(".py") and (chosen := KINDS[kind]):
         fitting = [f"{name}:{attribute}" for attribute in chosen.in_file(Path(name).expanduser())]
-        written = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
-        raise ConfigurationError(f"{name} is a Python file. {written}")
+        advice = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
+        raise ConfigurationError(f"{name} is a Python file. {advice}")
     raise ConfigurationError(
         f'There is no {kind} "{name}" in {conf / f"{kind}s"}. {did_you_mean(name, files)} '
         f"`crosscheck list {kind}s` shows them all; a path ending in .yaml works too."

@@ -270,8 +270,8 @@ def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:
     Such a run is an analysis and is never ranked.
     """
     linking, dac = getattr(settings, "linking", None), dac_of(settings)
-    named = ["pipeline.linking.directions=gold"] if linking and linking.directions == "gold" else []
-    return (*named, *([f"pipeline.dac.oracle={dac.oracle}"] if dac and dac.oracle != "none" else ()))
+    names = ["pipeline.linking.directions=gold"] if linking and linking.directions == "gold" else []
+    return (*names, *([f"pipeline.dac.oracle={dac.oracle}"] if dac and dac.oracle != "none" else ()))
 
 
 def has_oracle(settings: PipelineSettings) -> bool:

@@ -140,8 +140,8 @@ class AugmentationSettings(Settings):
     @property
     def parts(self) -> tuple[AugmentationPart, ...]:
         """The parts that a model names and that are on."""
-        wanted: tuple[AugmentationPart, ...] = ("elements", "keywords", "conditions")
-        return tuple(part for part in wanted if getattr(self, part))
+        every_part: tuple[AugmentationPart, ...] = ("elements", "keywords", "conditions")
+        return tuple(part for part in every_part if getattr(self, part))
 
 
 class SelectionSettings(Settings):

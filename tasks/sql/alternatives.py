@@ -156,9 +156,9 @@ _ROWS = ("with_", "with", "from_", "from", "where")
 def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
     if isinstance(key, exp.Column) and not key.table:
         for output in select.expressions:
-            own = output.unalias()
-            if output.alias.lower() == key.name.lower() and isinstance(own, exp.Column):
-                return own
+            expression = output.unalias()
+            if output.alias.lower() == key.name.lower() and isinstance(expression, exp.Column):
+                return expression
     return key
 
 

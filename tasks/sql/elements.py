@@ -121,9 +121,9 @@ def _by_words(sql: str, schema: Schema) -> Elements:
 
 
 def _in_schema_order(schema: Schema, tables: Iterable[str], columns: set[tuple[str, str]]) -> Elements:
-    named = set(tables)
+    mentioned = set(tables)
     return Elements(
-        tuple(t.name for t in schema.tables if t.name.lower() in named),
+        tuple(t.name for t in schema.tables if t.name.lower() in mentioned),
         tuple(n for n in schema.column_names if (n.table.lower(), n.column.lower()) in columns),
     )
 

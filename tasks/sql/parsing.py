@@ -72,16 +72,16 @@ def parse(sql: str, dialect: str) -> Parsed:
     """
     if len(sql) > MAX_SQL_CHARACTERS:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
-    read = tokens(sql, dialect)
-    if read is not None:
-        nesting, bare_joins = _depths(read)
-        if len(read) > MAX_TOKENS:
+    sql_tokens = tokens(sql, dialect)
+    if sql_tokens is not None:
+        nesting, bare_joins = _depths(sql_tokens)
+        if len(sql_tokens) > MAX_TOKENS:
             return Parsed(None, f"longer than {MAX_TOKENS:,} tokens")
         if nesting > MAX_NESTING:
             return Parsed(None, f"nested more than {MAX_NESTING} levels deep")
         if bare_joins > MAX_BARE_JOINS:
             return Parsed(None, f"more than {MAX_BARE_JOINS} joins without a condition")
-        if len(read) > SIMPLE_TOKENS or nesting > SIMPLE_NESTING or bare_joins > SIMPLE_BARE_JOINS:
+        if len(sql_tokens) > SIMPLE_TOKENS or nesting > SIMPLE_NESTING or bare_joins > SIMPLE_BARE_JOINS:
             return _parse_in_sandbox(sql, dialect)
     return _parse_here(sql, dialect)
 
@@ -128,8 +128,8 @@ def _parse_here(sql: str, dialect: str) -> Parsed:
 
     try:
         reader = Dialect.get_or_raise(dialect)
-        read = reader.tokenize(sql)
-        statements = [s for s in reader.parser().parse(read, sql) if isinstance(s, exp.Expression)]
+        sql_tokens = reader.tokenize(sql)
+        statements = [s for s in reader.parser().parse(sql_tokens, sql) if isinstance(s, exp.Expression)]
     except SqlglotError as error:
         return Parsed(None, _first_line(error))
     except RecursionError:
@@ -183,17 +183,17 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _depths(read: "Sequence[Token]") -> tuple[int, int]:
+def _depths(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
     """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
     depth = nesting = bare_joins = most_bare_joins = 0
-    for index, token in enumerate(read):
+    for index, token in enumerate(sql_tokens):
         kind = token.token_type.name
         if kind in _OPENING:
             depth += 1
         elif kind in _CLOSING:
             depth = max(depth - 1, 0)
         elif kind == "JOIN":
-            bare_joins += not _is_unconditional(read, index)
+            bare_joins += not _is_unconditional(sql_tokens, index)
         elif kind in ("ON", "USING"):
             bare_joins = max(bare_joins - 1, 0)
         nesting = max(nesting, depth)
@@ -201,12 +201,12 @@ def _depths(read: "Sequence[Token]") -> tuple[int, int]:
     return nesting, most_bare_joins
 
 
-def _is_unconditional(read: "Sequence[Token]", join: int) -> bool:
+def _is_unconditional(sql_tokens: "Sequence[Token]", join: int) -> bool:
     """Whether a join is written as CROSS or NATURAL and so has no condition."""
     before = join - 1
-    while before > 0 and read[before].token_type.name in _JOIN_WORDS:
+    while before > 0 and sql_tokens[before].token_type.name in _JOIN_WORDS:
         before -= 1
-    return before >= 0 and read[before].token_type.name in _UNCONDITIONAL
+    return before >= 0 and sql_tokens[before].token_type.name in _UNCONDITIONAL
 
 
 def _is_too_deep(tree: "exp.Expression") -> bool:

@@ -159,8 +159,8 @@ class _Sources:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
             stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            named = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
-            self.passed[name] = self._among(name, named, by_query)
+            star_aliases = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
+            self.passed[name] = self._among(name, star_aliases, by_query)
         return self.passed[name]
 
     def _is_output_name(self, column: "exp.Column") -> bool:

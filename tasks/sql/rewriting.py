@@ -57,25 +57,25 @@ def without_distinct(sql: str, dialect: str) -> str:
     >>> without_distinct("SELECT DISTINCT a, count(DISTINCT b) FROM `distinct`", "sqlite")
     'SELECT a, count(b) FROM `distinct`'
     """
-    read = tokens(sql, dialect) if "distinct" in sql.lower() else None
-    if read is None:
+    sql_tokens = tokens(sql, dialect) if "distinct" in sql.lower() else None
+    if sql_tokens is None:
         return sql
-    kept = []
+    remaining = []
     position = 0
-    for index, token in enumerate(read):
+    for index, token in enumerate(sql_tokens):
         if token.token_type.name != "DISTINCT" or sql[token.start : token.end + 1].upper() != "DISTINCT":
             continue
-        before = read[index - 1].text.upper() if index else ""
-        after = read[index + 1].text.upper() if index + 1 < len(read) else ""
+        before = sql_tokens[index - 1].text.upper() if index else ""
+        after = sql_tokens[index + 1].text.upper() if index + 1 < len(sql_tokens) else ""
         if after == "ON" or (after == "FROM" and before in ("IS", "NOT")):
             continue
         end = token.end + 1
         while end < len(sql) and sql[end].isspace():
             end += 1
         # "SELECT(DISTINCT" and "DISTINCT(a)" need no blank, "SELECT DISTINCT`a`" keeps the one before
-        kept.append(sql[position : token.start])
+        remaining.append(sql[position : token.start])
         position = end
-    return "".join([*kept, sql[position:]])
+    return "".join([*remaining, sql[position:]])
 
 
 def without_concatenation(sql: str, dialect: str) -> str:
@@ -149,12 +149,12 @@ def ordering(sql: str, dialect: str) -> Ordering:
 
 
 def _by_words(sql: str, dialect: str) -> Ordering:
-    read = tokens(sql, dialect)
-    if read is None:
+    sql_tokens = tokens(sql, dialect)
+    if sql_tokens is None:
         return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
     depth = 0
     depths = []
-    for token in read:
+    for token in sql_tokens:
         word = token.text.upper()
         depth += (word == "(") - (word == ")")
         if token.token_type.name == "ORDER_BY":

@@ -47,13 +47,13 @@ def query_key(sql: str, dialect: str) -> str:
 
 def _words(sql: str, dialect: str) -> list[str] | None:
     """Return the tokens of a SQL as they count; None if they may not be those that a database reads."""
-    read = tokens(sql, dialect)
-    if not read:
+    sql_tokens = tokens(sql, dialect)
+    if not sql_tokens:
         return None
     between, after = _gaps(dialect_of(dialect).line_comment)
     words: list[str] = []
     end = 0
-    for token, following in pairwise([*read, None]):
+    for token, following in pairwise([*sql_tokens, None]):
         assert token is not None
         gap = sql[end : token.start]
         text = sql[token.start : token.end + 1]
@@ -96,8 +96,8 @@ def _without_backticks(text: str, dialect: str) -> str:
     name = text[1:-1]
     if not (text.startswith("`") and PLAIN_NAME.match(name)) or name.lower() in dialect_of(dialect).reserved:
         return text
-    read = tokens(name, dialect)
-    return name if read and [token.token_type.name for token in read] == ["VAR"] else text
+    name_tokens = tokens(name, dialect)
+    return name if name_tokens and [token.token_type.name for token in name_tokens] == ["VAR"] else text
 
 
 def _depends_on_blanks(before: str, after: str, dialect: str) -> bool:

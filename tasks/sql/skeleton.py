@@ -59,11 +59,11 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
         return SkeletonReading(
             None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         )
-    read = tokens(text, dialect)
-    if read is None:
+    sql_tokens = tokens(text, dialect)
+    if sql_tokens is None:
         return SkeletonReading(None, "its skeleton cannot be read")
     return SkeletonReading(
-        " ".join(_in_one_way([word for token in read for word in token.text.lower().split()]))
+        " ".join(_in_one_way([word for token in sql_tokens for word in token.text.lower().split()]))
     )
 
 

@@ -140,11 +140,11 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:
-        written = tree.sql(target)
+        translated = tree.sql(target)
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
-    bare, same = _bare(written), _bare(parsed.tree.sql(source))
-    return Transpiled(written, changed=bare != same, unknown_division=unknown)
+    bare, same = _bare(translated), _bare(parsed.tree.sql(source))
+    return Transpiled(translated, changed=bare != same, unknown_division=unknown)
 
 
 def _bare(sql: str) -> str:

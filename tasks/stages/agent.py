@@ -60,12 +60,12 @@ _REFUSED = Result("The limit of tool calls is reached. Call submit with your bes
 def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple[ToolCall, ...]:
     """Return calls with ids by which a protocol can pair them with their results: the model's where they are usable."""
     taken = set(used)
-    named = []
+    identified = []
     for position, call in enumerate(calls):
         id = call.id if _ID.fullmatch(call.id) and call.id not in taken else f"t{turn:04}n{position:03}"
         taken.add(id)
-        named.append(replace(call, id=id))
-    return tuple(named)
+        identified.append(replace(call, id=id))
+    return tuple(identified)
 
 
 async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> Result:
@@ -141,11 +141,13 @@ class TextMode(Mode):
 
     def read(self, reply: Reply) -> tuple[str, tuple[ToolCall, ...]]:
         """Return the text before the first action, and the actions; what the model writes behind them is left out."""
-        said = without_thoughts(reply.text)
+        without_reasoning = without_thoughts(reply.text)
         actions = [
-            ToolCall(name, _arguments(name, content)) for name, content in fenced(said) if name in TOOLS
+            ToolCall(name, _arguments(name, content))
+            for name, content in fenced(without_reasoning)
+            if name in TOOLS
         ]
-        before = _ACTION.split(said, maxsplit=1)[0] if actions else said
+        before = _ACTION.split(without_reasoning, maxsplit=1)[0] if actions else without_reasoning
         return before.strip()[:MAX_TEXT], tuple(actions)
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
@@ -154,8 +156,8 @@ class TextMode(Mode):
             return Message("assistant", turn.text or EMPTY_REPLY), Message("user", _block("reminder_text"))
         lines = [turn.text] if turn.text else []
         for call in turn.calls:
-            written = call.sql if call.sql and "```" not in call.sql else call.arguments
-            lines.append(f"```{call.name}\n{written}\n```")
+            content = call.sql if call.sql and "```" not in call.sql else call.arguments
+            lines.append(f"```{call.name}\n{content}\n```")
         results = _block("results", calls=turn.calls)
         return Message("assistant", "\n".join(lines)), Message("user", results)
 
@@ -196,8 +198,8 @@ class Conversation:
     @classmethod
     def opened(cls, opening: Sequence[Message], sql: str | None = None) -> "Conversation":
         """Return a conversation without turns."""
-        written = [[message.role, message.content] for message in opening]
-        return cls(tuple(opening), (), _sha256([written, sql]), sql)
+        contents = [[message.role, message.content] for message in opening]
+        return cls(tuple(opening), (), _sha256([contents, sql]), sql)
 
     def then(self, turn: Turn) -> "Conversation":
         """Return the conversation with a further turn."""

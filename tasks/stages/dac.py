@@ -132,8 +132,8 @@ async def dac_correction(
 
 def _longer(sql: str, before: str | None, dialect: str) -> bool:
     """Whether a SQL's skeleton is longer than another's; False where one of them has none."""
-    own, earlier = (skeleton(text, dialect) if text else None for text in (sql, before))
-    return own is not None and earlier is not None and skeleton_length(own) > skeleton_length(earlier)
+    current, earlier = (skeleton(text, dialect) if text else None for text in (sql, before))
+    return current is not None and earlier is not None and skeleton_length(current) > skeleton_length(earlier)
 
 
 def annotations(tokens: Sequence[AlignedToken], dialect: str) -> Iterator[str]:

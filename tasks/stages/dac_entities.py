@@ -97,10 +97,10 @@ class AlignmentReply(StageReply):
             ]
         if not isinstance(items, list):
             return value
-        kept = [item for item in items if _is_item(item)]
-        if items and not kept:
+        valid_items = [item for item in items if _is_item(item)]
+        if items and not valid_items:
             raise ValueError('an alignment is a list of objects with the key "token"')
-        return {"alignment": kept}
+        return {"alignment": valid_items}
 
     @classmethod
     def from_text(cls, text: str) -> "AlignmentReply | None":
@@ -233,9 +233,10 @@ def _names(shown: Schema, full: Schema, used: Elements) -> list[tuple[str, Align
         inside.sort(key=lambda meaning: ColumnName(meaning.table, meaning.column) not in used.columns)
         if inside or len(same) == 1:
             names.append((inside or same)[0])
-    named = [(meaning.column or meaning.table, meaning) for meaning in names]
+    name_pairs = [(meaning.column or meaning.table, meaning) for meaning in names]
     return sorted(
-        named, key=lambda pair: (-len(name_words(pair[0])), pair[1].table not in here, pair[1].type == "col")
+        name_pairs,
+        key=lambda pair: (-len(name_words(pair[0])), pair[1].table not in here, pair[1].type == "col"),
     )
 
 

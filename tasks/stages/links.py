@@ -15,11 +15,11 @@ def make_link(
     schema: Schema, columns: Iterable[ColumnName], tables: Iterable[str] = (), dropped: Iterable[str] = ()
 ) -> Link:
     """Return a link in schema order, each name once, with the tables of its columns among its tables."""
-    kept = set(columns)
-    named = set(tables) | {column.table for column in kept}
+    linked_columns = set(columns)
+    table_names = set(tables) | {column.table for column in linked_columns}
     return Link(
-        tables=tuple(table.name for table in schema.tables if table.name in named),
-        columns=tuple(column for column in schema.column_names if column in kept),
+        tables=tuple(table.name for table in schema.tables if table.name in table_names),
+        columns=tuple(column for column in schema.column_names if column in linked_columns),
         dropped=tuple(dict.fromkeys(dropped)),
     )
 
@@ -37,11 +37,11 @@ def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> 
     (['My Pets.id', 'My Pets.pet.name'], ('size',))
     """
     tables_by_name = {name: _find_table(schema, name) for name in tables}
-    named = [table for table in tables_by_name.values() if table]
-    columns_by_name = {name: _find_column(schema, name, named) for name in columns}
+    linked_tables = [table for table in tables_by_name.values() if table]
+    columns_by_name = {name: _find_column(schema, name, linked_tables) for name in columns}
     linked = [column for column in columns_by_name.values() if column]
     dropped = [name for name, match in (*tables_by_name.items(), *columns_by_name.items()) if match is None]
-    return make_link(schema, linked, (table.name for table in named), dropped)
+    return make_link(schema, linked, (table.name for table in linked_tables), dropped)
 
 
 def hinted_link(question: Question, schema: Schema, source: HintSource) -> Link:
@@ -56,8 +56,8 @@ def hinted_link(question: Question, schema: Schema, source: HintSource) -> Link:
         "none": "",
     }
     lowered = texts[source].lower()
-    named = (name for name in schema.column_names if name.column and name.column.lower() in lowered)
-    return make_link(schema, named)
+    hinted = (name for name in schema.column_names if name.column and name.column.lower() in lowered)
+    return make_link(schema, hinted)
 
 
 def unite(schema: Schema, *links: Link) -> Link:
@@ -112,7 +112,7 @@ def shown_columns(schema: Schema, link: Link | None) -> tuple[str, ...]:
     return tuple(quoted_column(column, schema.dialect) for column in link.columns) if link else ()
 
 
-def spellings(written: str) -> Iterator[str]:
+def spellings(reply_name: str) -> Iterator[str]:
     """Yield the names that a spelling may mean: itself, since quotes may be part of it, then without its quotes.
 
     Last without any quote at its ends, for those that were opened and never closed.
@@ -120,36 +120,36 @@ def spellings(written: str) -> Iterator[str]:
     >>> list(spellings(" `a``b` ")), list(spellings("size [cm]"))
     (['`a``b`', 'a`b', 'a``b'], ['size [cm]', 'size [cm'])
     """
-    text = written.strip()
+    text = reply_name.strip()
     yield text
     while len(text) > 1 and _CLOSING.get(text[0]) == text[-1]:
         text = text[1:-1].replace(text[-1] * 2, text[-1]).strip()
         yield text
-    if (bare := written.strip(_QUOTES)) != text:
+    if (bare := reply_name.strip(_QUOTES)) != text:
         yield bare
 
 
-def _find_table(schema: Schema, written: str) -> Table | None:
-    return next((table for name in spellings(written) if (table := schema.table(name))), None)
+def _find_table(schema: Schema, reply_name: str) -> Table | None:
+    return next((table for name in spellings(reply_name) if (table := schema.table(name))), None)
 
 
-def _find_column(schema: Schema, written: str, named: Iterable[Table]) -> ColumnName | None:
+def _find_column(schema: Schema, reply_name: str, linked_tables: Iterable[Table]) -> ColumnName | None:
     # A dot may be part of a name, so every dot is tried as the separator; so may a quote, so the text is tried
     # with and without the quotes around it.
-    for text in spellings(written):
+    for text in spellings(reply_name):
         for position, character in enumerate(text):
             if character == "." and (table := _find_table(schema, text[:position])):
                 for name in _matching(table, text[position + 1 :]):
                     return name
-        for tables in (named, schema.tables):
+        for tables in (linked_tables, schema.tables):
             alone = {name for table in tables for name in _matching(table, text)}
             if len(alone) == 1:
                 return alone.pop()
     return None
 
 
-def _matching(table: Table, written: str) -> Iterator[ColumnName]:
-    for name in spellings(written):
+def _matching(table: Table, reply_name: str) -> Iterator[ColumnName]:
+    for name in spellings(reply_name):
         for column in table.columns:
             if column.name.lower() == name.lower():
                 yield ColumnName(table.name, column.name)

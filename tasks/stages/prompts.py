@@ -123,8 +123,8 @@ def _check_names(folder: Path, name: str) -> None:
         raise _error(f'there is no variable "{variable}"', variable, valid, line, name)
 
 
-def _error(what: str, wrong: str, valid: Iterable[str], line: int | None, name: str) -> TemplateError:
-    message = f"{what}. {did_you_mean(wrong, valid)}"
+def _error(problem: str, wrong: str, valid: Iterable[str], line: int | None, name: str) -> TemplateError:
+    message = f"{problem}. {did_you_mean(wrong, valid)}"
     return TemplateError(message) if line is None else TemplateSyntaxError(message, line, f"{name}.jinja")
 
 

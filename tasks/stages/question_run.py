@@ -147,10 +147,10 @@ class QuestionRun:
         It was made by a task that `ran` now, or by a worker that crashed: its calls are counted in this evaluation. A
         result that the question needs twice is made once and counted once.
         """
-        own = result.get("made_by") == self.owner and (ran or (bool(self.run) and key not in self.counted))
-        if own:
+        is_own = result.get("made_by") == self.owner and (ran or (bool(self.run) and key not in self.counted))
+        if is_own:
             self.counted.add(key)
-        return own
+        return is_own
 
     @property
     def in_order(self) -> tuple[StageRecord, ...]:

@@ -264,8 +264,8 @@ async def correct(
 
 def remember(memory: Sequence[Mistake], sql: str, result: str, dialect: str) -> tuple[Mistake, ...]:
     """Return the memory with a failed SQL at its end; one that is in it already moves there and counts once more."""
-    written = query_key(sql, dialect)
-    earlier = next((mistake for mistake in memory if query_key(mistake.sql, dialect) == written), None)
+    query = query_key(sql, dialect)
+    earlier = next((mistake for mistake in memory if query_key(mistake.sql, dialect) == query), None)
     others = [mistake for mistake in memory if mistake is not earlier]
     last = replace(earlier, times=earlier.times + 1) if earlier else Mistake(0, sql, result)
     return tuple(replace(mistake, number=number) for number, mistake in enumerate((*others, last), start=1))

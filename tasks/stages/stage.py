@@ -60,8 +60,8 @@ def identity(value: Any) -> Any:
         return {str(key): _within(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_within(inner) for inner in value]
-    if isinstance(own := getattr(value, "identity", None), Mapping):
-        return identity(own)
+    if isinstance(own_identity := getattr(value, "identity", None), Mapping):
+        return identity(own_identity)
     if is_dataclass(value):
         # What makes no difference between two values makes none between their keys.
         return {field.name: _within(getattr(value, field.name)) for field in fields(value) if field.compare}
@@ -251,8 +251,8 @@ class Stage(Generic[P, T]):
         # Every question is first restored as far as it goes, so each restored result is counted once.
         if question_run.only_restores and meter:
             meter.count_restored(read.calls)
-        own = question_run.count_own(site.key, plain, ran=not restored)
-        question_run.records.append(_record(site, plain["value"], read, restored=not own))
+        is_own = question_run.count_own(site.key, plain, ran=not restored)
+        question_run.records.append(_record(site, plain["value"], read, restored=not is_own))
         return read.value
 
 
@@ -265,8 +265,8 @@ def _plain_result(value: Any, meter: MeteredBackbone | None, seconds: float, own
 
 
 def _record(site: CallSite, value: Any, result: StageResult[Any], *, restored: bool) -> StageRecord:
-    kept = ("calls", "notes", "seconds", "replies", "unreadable", "fallback")
-    copied = {name: getattr(result, name) for name in kept}
+    names = ("calls", "notes", "seconds", "replies", "unreadable", "fallback")
+    copied = {name: getattr(result, name) for name in names}
     return StageRecord(site.stage, site.label, value, restored=restored, **copied)
 
 

@@ -66,9 +66,9 @@ class Check(options.Files):
             print_document(_document_of(report), stream)
             if settings:
                 name = shlex.quote(str(file or "my-model.yaml"))
-                written = f"Written to {name}." if file else f"Save it as {name} (or give --write {name})."
+                file_note = f"Written to {name}." if file else f"Save it as {name} (or give --write {name})."
                 click.echo(
-                    f"\n{text}\n{written} Then: crosscheck evaluate --backbone {name} --limit 20", stream
+                    f"\n{text}\n{file_note} Then: crosscheck evaluate --backbone {name} --limit 20", stream
                 )
 
         self.emit(report.model_dump(mode="json") | {"settings": settings}, show)

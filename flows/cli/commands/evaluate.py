@@ -152,6 +152,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         from flows.pages.viewer import write_report
 
         with self.progress() as progress:
-            written = write_report(run_id, self.folders, progress)
-        click.echo(f"The page is {written.path}.", err=self.as_json)
-        click.launch(written.path.as_uri())
+            report = write_report(run_id, self.folders, progress)
+        click.echo(f"The page is {report.path}.", err=self.as_json)
+        click.launch(report.path.as_uri())

@@ -38,15 +38,15 @@ class Pairs(options.Files):
             evaluated = [
                 self.folders.benchmark(benchmark_settings(name), progress) for name in self.evaluated
             ]
-            written = make_pairs(self.read_runs(*self.runs), evaluated, self.folders, progress)
-        write_pairs(self.output, written)
-        right = sum(pair.right for pair in written.by_prompt.values())
-        left_out = dict(written.left_out)
+            pairs = make_pairs(self.read_runs(*self.runs), evaluated, self.folders, progress)
+        write_pairs(self.output, pairs)
+        right = sum(pair.right for pair in pairs.by_prompt.values())
+        left_out = dict(pairs.left_out)
 
         reasons = "; ".join(f"{number:,} {reason}" for reason, number in left_out.items())
         self.emit(
-            {"pairs": len(written.by_prompt), "right": right, "left_out": left_out},
-            f"{counted(len(written.by_prompt), 'training pair')} in {self.output}, {right:,} with a right preliminary "
+            {"pairs": len(pairs.by_prompt), "right": right, "left_out": left_out},
+            f"{counted(len(pairs.by_prompt), 'training pair')} in {self.output}, {right:,} with a right preliminary "
             f"SQL. Questions left out: {reasons}.",
         )
 

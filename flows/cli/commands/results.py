@@ -202,17 +202,17 @@ class Show(options.Details, options.Files):
 
         file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html))
         with self.progress() as progress:
-            written = write_report(
+            report = write_report(
                 self.run, self.folders, progress, file, only_wrong=self.wrong, rows=self.rows
             )
         in_mlflow = "In MLflow it is the run's artifact report.html."
-        if written.problem:
-            in_mlflow = f"It is not in MLflow: {written.problem}"
-        mlflow = written.problem or "logged"
-        page = {"page": str(written.path), "bytes": written.size, "mlflow": mlflow}
-        self.emit({"run_id": written.run_id, **page}, f"The page is {written.path}.\n{in_mlflow}")
+        if report.problem:
+            in_mlflow = f"It is not in MLflow: {report.problem}"
+        mlflow = report.problem or "logged"
+        page = {"page": str(report.path), "bytes": report.size, "mlflow": mlflow}
+        self.emit({"run_id": report.run_id, **page}, f"The page is {report.path}.\n{in_mlflow}")
         if self.open:
-            click.launch(written.path.as_uri())
+            click.launch(report.path.as_uri())
 
 
 class View(options.Files):

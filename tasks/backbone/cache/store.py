@@ -245,7 +245,7 @@ class PostgresReplyCache(ReplyCache):
 
     def _bytes(self) -> int:
         with self._engine.connect() as connection:
-            sizes = [func.pg_total_relation_size(kept.name) for kept in (reply, reply_prompt)]
+            sizes = [func.pg_total_relation_size(table.name) for table in (reply, reply_prompt)]
             return sum(connection.execute(select(*sizes)).one())
 
     def _unusable(self, error: DBAPIError) -> CrosscheckError:

@@ -68,7 +68,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
     limit = _limit_field(settings)
     other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
-    own = "max_tokens" if settings.max_tokens else "max_completion_tokens"
+    limit_name = "max_tokens" if settings.max_tokens else "max_completion_tokens"
     other_mode = "text" if wire.response_mode_of(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
@@ -78,7 +78,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "n": "set backbone.samples_per_request=1",
         **dict.fromkeys(("tools", "tool_choice", "tool choice"), wire.NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
-        limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
+        limit: f"lower backbone.{limit_name}, or set it to null and backbone.{other} instead",
     }
 
 
@@ -199,10 +199,12 @@ def usage_of(usage: Any) -> Usage:
     """Return the token counts in an answer's `usage`."""
     if not isinstance(usage, dict):
         return Usage()
-    read, written, total = (wire.count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
-    if read is not None and written is not None and total is not None:
+    prompt, completion, total = (
+        wire.count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total")
+    )
+    if prompt is not None and completion is not None and total is not None:
         # Some endpoints (Gemini, xAI) count a model's thoughts in the total only.
-        written = max(written, total - read)
+        completion = max(completion, total - prompt)
     cached = wire.count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
         cached = wire.count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
@@ -210,9 +212,9 @@ def usage_of(usage: Any) -> Usage:
     if to_cache is None:
         to_cache = wire.count(usage, "cache_creation_input_tokens")  # Anthropic's
     return Usage(
-        input=read,
-        cached_input=cached if cached is None or read is None or cached <= read else None,
-        output=written,
+        input=prompt,
+        cached_input=cached if cached is None or prompt is None or cached <= prompt else None,
+        output=completion,
         reasoning=wire.count(usage.get("completion_tokens_details"), "reasoning_tokens"),
         cache_write=to_cache,
     )

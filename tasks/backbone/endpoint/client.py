@@ -292,8 +292,8 @@ class EndpointBackbone:
     def read(self, answer: HttpAnswer) -> list[Reply]:
         """Read an answer to a request for a reply, or for several samples; their calls have no key and no time yet."""
         self._probe.answered()
-        if (written := failed_generation(answer.status, answer.text)) is not None:
-            return [Reply(storable(written), bill_of("", Usage(), ""))]
+        if (generation := failed_generation(answer.status, answer.text)) is not None:
+            return [Reply(storable(generation), bill_of("", Usage(), ""))]
         try:
             replies = self._format.answer(self._accepted(answer).text)
             return [self._access.without_secrets(reply) for reply in replies]

@@ -121,10 +121,10 @@ class Connections:
 
     async def _headers(self) -> dict[str, str]:
         """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
-        own = await self._access.all_headers()
+        configured = await self._access.all_headers()
         key = ""
-        if own.get("authorization", "").startswith(BEARER):  # any other is sent as it is
-            key = own.pop("authorization").removeprefix(BEARER)
+        if configured.get("authorization", "").startswith(BEARER):  # any other is sent as it is
+            key = configured.pop("authorization").removeprefix(BEARER)
         self._sdk.api_key = key or "none"
         headers = {
             name.lower(): value
@@ -134,7 +134,7 @@ class Connections:
         if not key:
             headers.pop("authorization", None)
         headers.pop("content-type", None)
-        return headers | {"accept-encoding": ", ".join(_PACKED)} | own
+        return headers | {"accept-encoding": ", ".join(_PACKED)} | configured
 
     async def close(self) -> None:
         """Close the connections."""

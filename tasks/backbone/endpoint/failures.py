@@ -259,9 +259,9 @@ def _refused_parameter(
     error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
     """Return the parameter that an endpoint refuses, as its error names it, or else its message."""
-    named = error.get("param")
-    if isinstance(named, str) and named:
-        first = re.split(r"[.\[]", named)[0]
+    parameter = error.get("param")
+    if isinstance(parameter, str) and parameter:
+        first = re.split(r"[.\[]", parameter)[0]
         return first if first in sent else None
     located = {part for location in _LOCATION.findall(text) for part in re.findall(r"\w+", location)}
     if located or not words:

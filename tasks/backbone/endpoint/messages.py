@@ -52,9 +52,9 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if settings.reasoning_effort is not None:
         config["effort"] = settings.reasoning_effort
-    named = wire.part(wire.response_format(request, settings), "json_schema")
-    if named.get("strict"):  # the API refuses a schema with an object of any keys
-        config["format"] = {"type": "json_schema", "schema": named["schema"]}
+    json_schema = wire.part(wire.response_format(request, settings), "json_schema")
+    if json_schema.get("strict"):  # the API refuses a schema with an object of any keys
+        config["format"] = {"type": "json_schema", "schema": json_schema["schema"]}
     if config:
         body["output_config"] = config
     return wire.merged(body, settings.extra_body)
@@ -87,9 +87,9 @@ def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
 def _blocks(message: Message) -> str | list[dict[str, Any]]:
     if not message.shared:
         return message.content
-    shared, own = message.content[: message.shared], message.content[message.shared :]
+    shared, rest = message.content[: message.shared], message.content[message.shared :]
     first = {"type": "text", "text": shared, "cache_control": CACHED}
-    return [first, {"type": "text", "text": own}] if own else [first]
+    return [first, {"type": "text", "text": rest}] if rest else [first]
 
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
@@ -120,12 +120,14 @@ def answer_of(text: str) -> list[Reply]:
     if not isinstance(content.get("content"), list) or not reason:
         raise wire.GarbledAnswerError("the answer is no message that has ended")
     blocks = wire.parts(content, "content")
-    said = wire.texts(blocks, "text")
+    reply_text = wire.texts(blocks, "text")
     if reason == "refusal":
-        said = str(wire.part(content, "stop_details").get("explanation") or "The model refused to answer.")
+        reply_text = str(
+            wire.part(content, "stop_details").get("explanation") or "The model refused to answer."
+        )
     usage = wire.part(content, "usage")
     reply = Reply(
-        storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), said)),
+        storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), reply_text)),
         wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(usage)),
         truncated=reason in TRUNCATED,
         calls=tuple(
@@ -140,13 +142,15 @@ def answer_of(text: str) -> list[Reply]:
 def usage_of(usage: Any) -> Usage:
     """Return the token counts in a message's `usage`, whose `input_tokens` are those that no cache has to do with."""
     fresh, output = wire.count(usage, "input_tokens"), wire.count(usage, "output_tokens")
-    read, written = (wire.count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation"))
+    cache_read, cache_write = (
+        wire.count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation")
+    )
     return Usage(
-        input=None if fresh is None else fresh + (read or 0) + (written or 0),
-        cached_input=read,
+        input=None if fresh is None else fresh + (cache_read or 0) + (cache_write or 0),
+        cached_input=cache_read,
         output=output,
         reasoning=wire.count(wire.part(usage, "output_tokens_details"), "thinking_tokens"),
-        cache_write=written,
+        cache_write=cache_write,
     )
 
 

@@ -93,16 +93,16 @@ def answer_of(body: str) -> list[Reply]:
         for item in output
         if item.get("type") == "reasoning"
     ]
-    said = {True: "", False: ""}  # by whether it is commentary
+    texts = {True: "", False: ""}  # by whether it is commentary
     for item in (item for item in output if item.get("type") == "message"):
         blocks = wire.parts(item, "content")
         text = wire.texts(blocks, "output_text") or wire.texts(blocks, "refusal", "refusal")
-        said[item.get("phase") == "commentary"] += text
+        texts[item.get("phase") == "commentary"] += text
     reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
     filtered = wire.FILTERED if reason == "content_filter" else ""
-    thought = "\n\n".join(filter(None, (*thoughts, said[True])))
+    thought = "\n\n".join(filter(None, (*thoughts, texts[True])))
     reply = Reply(
-        storable(with_thoughts(thought, filtered or said[False])),
+        storable(with_thoughts(thought, filtered or texts[False])),
         wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
         truncated=status == "incomplete" and not filtered,
         calls=tuple(
@@ -116,11 +116,11 @@ def answer_of(body: str) -> list[Reply]:
 
 def usage_of(usage: Any) -> Usage:
     """Return the token counts in a response's `usage`."""
-    read = wire.count(usage, "input_tokens")
+    input_tokens = wire.count(usage, "input_tokens")
     cached = wire.count(wire.part(usage, "input_tokens_details"), "cached_tokens")
     return Usage(
-        input=read,
-        cached_input=cached if cached is None or read is None or cached <= read else None,
+        input=input_tokens,
+        cached_input=cached if cached is None or input_tokens is None or cached <= input_tokens else None,
         output=wire.count(usage, "output_tokens"),
         reasoning=wire.count(wire.part(usage, "output_tokens_details"), "reasoning_tokens"),
         cache_write=wire.count(wire.part(usage, "input_tokens_details"), "cache_write_tokens"),

@@ -37,8 +37,8 @@ STANDARD_NAMES = ("default", "on_demand", "standard")
 
 def bill_of(model: Any, usage: Usage, tier: str, cost_usd: float | None = None) -> Call:
     """Return what an answer says of its call: model, tokens, tier and cost, as far as the endpoint reports them."""
-    named = storable(str(model or ""))
-    return Call("", named, usage, cached=False, seconds=None, cost_usd=cost_usd, tier=tier)
+    model_name = storable(str(model or ""))
+    return Call("", model_name, usage, cached=False, seconds=None, cost_usd=cost_usd, tier=tier)
 
 
 def with_shares(replies: Sequence[Reply]) -> list[Reply]:
@@ -85,7 +85,7 @@ def tier_of(content: Mapping[str, Any]) -> str:
     return STANDARD if name in STANDARD_NAMES else storable(name)
 
 
-def object_in(text: str, what: str) -> dict[str, Any]:
+def object_in(text: str, noun: str) -> dict[str, Any]:
     """Return the JSON object that a body is; GarbledAnswerError if it is none."""
     try:
         content = json.loads(text)
@@ -93,7 +93,7 @@ def object_in(text: str, what: str) -> dict[str, Any]:
         start = " ".join(text[:80].split())
         raise GarbledAnswerError(f'the answer is cut off or no JSON; it starts with "{start}"') from None
     if not isinstance(content, dict):
-        raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a {what}")
+        raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a {noun}")
     return content
 
 
@@ -103,8 +103,8 @@ def tool_call(name: Any, arguments: Any, id: Any) -> ToolCall:
     >>> tool_call("run_sql", {"sql": "SELECT 1"}, None)
     ToolCall(name='run_sql', arguments='{"sql": "SELECT 1"}', result=None, error='', sql=None, id='')
     """
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(_text(name), storable(written), id=_text(id))
+    arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(_text(name), storable(arguments_text), id=_text(id))
 
 
 def arguments_object(arguments: str) -> dict[str, Any]:

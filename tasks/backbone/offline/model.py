@@ -105,10 +105,10 @@ def _named_columns(prompt: Prompt) -> list[ColumnName]:
     reader = Reader(prompt)
     if not reader.query():
         return []
-    named = [mention.column for mention in reader.mentions if mention.column]
+    mentioned = [mention.column for mention in reader.mentions if mention.column]
     tables = {*reader.tables, *(mention.table for mention in reader.mentions)}
     keys = [column for join in prompt.schema.joins for column in (join.child, join.parent)]
-    columns = {*reader.columns, *prompt.linked, *named, *(key for key in keys if key.table in tables)}
+    columns = {*reader.columns, *prompt.linked, *mentioned, *(key for key in keys if key.table in tables)}
     return [column for column in prompt.schema.samples if column in columns]
 
 

@@ -310,10 +310,10 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
 def _schema(messages: Sequence[Message], sections: Sections) -> PromptSchema:
     if Heading.QUESTION in sections and Heading.SCHEMA not in sections:
         return UNKNOWN_DATABASE
-    named = next(filter(None, (_DIALECT.search(message.content) for message in messages)), None)
+    dialect_match = next(filter(None, (_DIALECT.search(message.content) for message in messages)), None)
     database = (Heading.SCHEMA, Heading.SAMPLES, Heading.FOREIGN_KEYS, Heading.DESCRIPTIONS)
     texts = (sections.get(heading, "") for heading in database)
-    return read_schema(*texts, dialect=_DIALECTS[named[1]] if named else SQLITE)
+    return read_schema(*texts, dialect=_DIALECTS[dialect_match[1]] if dialect_match else SQLITE)
 
 
 def _attempts(sections: Sections) -> list[Attempt]:

@@ -166,16 +166,18 @@ class Reader:
         """Tables and columns that the words name: the longest name wins, then linked columns and named tables."""
         tables = [claim for table in self.schema.tables for claim in self._claims(stems_of(table), table)]
         columns = [claim for column in self.schema.samples for claim in self._column_claims(column)]
-        named = {claim.table for claim in tables}
+        claimed_tables = {claim.table for claim in tables}
         tables.sort(key=lambda claim: -claim.score)
-        columns.sort(key=lambda c: (-c.score, c.column not in self.prompt.linked, c.table not in named))
+        columns.sort(
+            key=lambda c: (-c.score, c.column not in self.prompt.linked, c.table not in claimed_tables)
+        )
         spans = [(table.start, table.end) for table in tables]
         columns = [column for column in columns if (column.start, column.end) not in spans]
         return sorted((*_apart(tables), *_apart(columns)), key=lambda mention: mention.start)
 
     def _column_claims(self, column: ColumnName) -> Iterator[Mention]:
-        own = [word for word in stems_of(column.column) if word not in stems_of(column.table)]
-        yield from self._claims(own or stems_of(column.column), column.table, column)
+        column_stems = [word for word in stems_of(column.column) if word not in stems_of(column.table)]
+        yield from self._claims(column_stems or stems_of(column.column), column.table, column)
         name = column.column.lower()
         phrases = [phrase for phrase, meaning in self._meanings if meaning.strip(" `\"'.").lower() == name]
         for phrase in (*phrases, self.schema.heads.get(column, "")):
@@ -287,9 +289,9 @@ class Reader:
         else:
             columns = []
         near = [m for m in self.mentions if m.column and -1 <= value.start - m.end <= 4]
-        said = [m for m in near if m.column in columns or (value.is_number and not columns)]
-        if said:
-            mention = min(said, key=lambda m: abs(value.start - m.end))
+        fitting = [m for m in near if m.column in columns or (value.is_number and not columns)]
+        if fitting:
+            mention = min(fitting, key=lambda m: abs(value.start - m.end))
             self.used.update(range(mention.start, mention.end))
             return mention.column
         default = None if value.is_number else self.schema.name_of(self.subject)
@@ -362,8 +364,8 @@ def _together(tests: Sequence[str]) -> str:
 
 def _apart(mentions: Sequence[Mention]) -> list[Mention]:
     """Return the mentions without those that overlap an earlier one."""
-    kept: list[Mention] = []
+    apart: list[Mention] = []
     for mention in mentions:
-        if all(mention.end <= other.start or other.end <= mention.start for other in kept):
-            kept.append(mention)
-    return kept
+        if all(mention.end <= other.start or other.end <= mention.start for other in apart):
+            apart.append(mention)
+    return apart

@@ -202,9 +202,9 @@ def is_strict(schema: Any) -> bool:
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
             return False
-    named = (part for key in _NAMED for part in schema.get(key, {}).values())
+    parts = (part for key in _NAMED for part in schema.get(key, {}).values())
     others = (schema[key] for key in (*_NESTED, *_LISTED) if key in schema)
-    return all(is_strict(part) for part in (*named, *others))
+    return all(is_strict(part) for part in (*parts, *others))
 
 
 def _tidy(schema: Any) -> Any:

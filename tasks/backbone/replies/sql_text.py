@@ -106,10 +106,10 @@ def _sql_of_object(text: str) -> str | None:
     queries = []
     for reading in readings(text):
         if isinstance(reading.value, dict):
-            named = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
-            key = next((key for key in _KEYS if isinstance(named.get(key), str)), None)
+            by_key = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
+            key = next((key for key in _KEYS if isinstance(by_key.get(key), str)), None)
             if key is not None:
-                queries.append((reading.path, named[key]))
+                queries.append((reading.path, by_key[key]))
     return next((sql for path, sql in reversed(queries) if path == queries[0][0]), None)
 
 

@@ -230,8 +230,8 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
 def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
     for key, value in content.items():
         place = f'key "{key}"'
-        written = _text(path, place, "the prediction", value)
-        sql, mark, database = (written or "").partition(f"\t{BIRD_MARK}\t")
+        prediction = _text(path, place, "the prediction", value)
+        sql, mark, database = (prediction or "").partition(f"\t{BIRD_MARK}\t")
         if BIRD_MARK in (database if mark else sql):
             raise DataError(
                 f"{path}, {place}: write the SQL, a tab, {BIRD_MARK}, a tab and the database, each once."
@@ -292,12 +292,12 @@ def sql_or_none(text: str | None) -> str | None:
     return stripped if stripped and stripped.rstrip("; ") != NO_ANSWER else None
 
 
-def _text(path: Path, place: str, what: str, value: Any) -> str | None:
+def _text(path: Path, place: str, noun: str, value: Any) -> str | None:
     """Return a text; None for null, and for the 0 that BIRD's own baseline writes for an empty reply."""
     if value is None or (type(value) is int and value == 0):
         return None
     if not isinstance(value, str):
-        raise DataError(f"{path}, {place}: {what} must be a text or null, not {type(value).__name__}.")
+        raise DataError(f"{path}, {place}: {noun} must be a text or null, not {type(value).__name__}.")
     return value
 
 

@@ -89,10 +89,10 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     pairs, note = _paired(file, benchmark)
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
-    written = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
+    sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
     theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
     how = "--unwrap" if file.reading.unwrap else theirs
-    sqls = {name: unwrapped(sql) for name, sql in written.items()} if how else written
+    sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if how else sql_by_id
     gold = benchmark.gold
     copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
@@ -103,7 +103,7 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     )
     notes = (
         *([note] if note else []),
-        *about_wrapping(written.values(), how),
+        *about_wrapping(sql_by_id.values(), how),
         *([about_gold] if copies_gold else []),
         *about_fit(file, sqls, benchmark),
     )
@@ -150,9 +150,11 @@ def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
 def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
     """Pair prediction N with question N."""
     questions = benchmark.questions
-    named = [entry for entry in file.entries if not (entry.question_id or "").isdecimal()]
-    if file.format == "bird" and named:
-        raise DataError(f"{file.path}, {named[0].place}: with --by-position, a key is a number from 0.")
+    without_number = [entry for entry in file.entries if not (entry.question_id or "").isdecimal()]
+    if file.format == "bird" and without_number:
+        raise DataError(
+            f"{file.path}, {without_number[0].place}: with --by-position, a key is a number from 0."
+        )
     if not (in_order := _in_order(file, benchmark)):
         raise DataError(
             f"{file.path} has {counted(len(file.entries), 'prediction')}, but {benchmark.settings.name} has "

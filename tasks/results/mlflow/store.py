@@ -192,8 +192,8 @@ class Store:
 
 def find_store(home: Home) -> Store:
     """Return the store of MLFLOW_TRACKING_URI where it is set, else the SQLite file in the working folder."""
-    named = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
-    return Store(named) if named else Store(home.mlflow_uri, home.path / "mlartifacts")
+    uri = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
+    return Store(uri) if uri else Store(home.mlflow_uri, home.path / "mlartifacts")
 
 
 def check(store: Store) -> None:

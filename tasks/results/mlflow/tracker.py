@@ -118,12 +118,12 @@ class Tracker:
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
-            kept = keep(replace(package, tracked=self._tracked), self._waiting)
+            kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
             self._tracked = Tracked(
                 self.store.printable,
                 self._tracked.run_id,
                 self._tracked.experiment_id,
-                f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept}. The next "
+                f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept_file}. The next "
                 f"evaluation logs them, once {self.store.printable} answers.",
             )
         else:

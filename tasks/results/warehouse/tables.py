@@ -161,12 +161,12 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
 
 
 def _stage(row: Row, calls: list[Row]) -> Row:
-    own = [
+    stage_calls = [
         {**call, "usage": {name: call[f"{name}_tokens"] for name in _USAGE}}
         for call in calls
         if call["stage_position"] == row["position"]
     ]
-    return {**_with_error(row), "value": json.loads(row["value"]), "calls": own}
+    return {**_with_error(row), "value": json.loads(row["value"]), "calls": stage_calls}
 
 
 def _with_error(row: Row) -> Row:

@@ -67,12 +67,12 @@ def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynom
         if classes[candidate] == VOTING:
             groups.setdefault(leader, []).append(candidate)
     chosen = []
-    for candidate, own in enumerate(classes):
-        below = sum(other < own for other in classes)
-        if own == VOTING:
+    for candidate, group in enumerate(classes):
+        below = sum(other < group for other in classes)
+        if group == VOTING:
             chosen.append(_times(_elected(candidate, tuple(groups.values())), _any_of(below)))
         else:  # chosen only where nothing better is there, and nothing like it comes before
-            later = classes[candidate + 1 :].count(own)
+            later = classes[candidate + 1 :].count(group)
             chosen.append(_times((0, 1), _any_of(below + later)))
     return tuple(chosen)
 
@@ -82,13 +82,13 @@ def _elected(candidate: int, groups: Sequence[Sequence[int]]) -> Polynomial:
 
     It is the first chosen of its group, which has m votes; each other group has fewer, or as many that all come later.
     """
-    own = next(group for group in groups if candidate in group)
-    later = sum(other > candidate for other in own)
+    cluster = next(group for group in groups if candidate in group)
+    later = sum(other > candidate for other in cluster)
     total: Polynomial = ()
     for votes in range(1, later + 2):
         subsets: Polynomial = (*(0,) * votes, comb(later, votes - 1))
         for group in groups:
-            if group is not own:
+            if group is not cluster:
                 behind = sum(other > candidate for other in group)
                 fewer = tuple(comb(len(group), size) for size in range(votes))
                 subsets = _times(subsets, (*fewer, comb(behind, votes)))
@@ -259,11 +259,11 @@ def _gain(scores: Sequence[CandidateScore], setup: CandidateSettings) -> dict[st
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)
     half = NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences))
-    written = sum((score.written for score in scores), Bill())
+    writing = sum((score.written for score in scores), Bill())
     selecting = sum((score.selecting for score in scores), Bill())
     extra: dict[str, float | None] = {}
     for unit in UNITS:
-        of_writing, of_selecting = getattr(written, unit), getattr(selecting, unit)
+        of_writing, of_selecting = getattr(writing, unit), getattr(selecting, unit)
         unknown = of_writing is None or of_selecting is None
         extra[unit] = None if unknown else (of_writing * (setup.n - 1) / setup.n + of_selecting) / len(scores)
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
@@ -280,21 +280,21 @@ def _gain(scores: Sequence[CandidateScore], setup: CandidateSettings) -> dict[st
 def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int) -> list[dict[str, Any]]:
     rows = []
     for grade, group in by_grade(run.scored).items():
-        own = [scores[row.question.id] for row in group]
+        scores_of_group = [scores[row.question.id] for row in group]
         shares = {
-            "pass@1": sum(score.passed(1) for score in own),
-            f"majority@{n}": sum(score.voted(n) for score in own),
-            f"pass@{n}": sum(score.passed(n) for score in own),
-            "selected": sum(score.selected for score in own),
+            "pass@1": sum(score.passed(1) for score in scores_of_group),
+            f"majority@{n}": sum(score.voted(n) for score in scores_of_group),
+            f"pass@{n}": sum(score.passed(n) for score in scores_of_group),
+            "selected": sum(score.selected for score in scores_of_group),
         }
-        plain = {name: asdict(Ratio(right, len(own))) for name, right in shares.items()}
-        rows.append({"difficulty": grade, "questions": len(own), **plain})
+        plain = {name: asdict(Ratio(right, len(scores_of_group))) for name, right in shares.items()}
+        rows.append({"difficulty": grade, "questions": len(scores_of_group), **plain})
     return rows
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
     n, gain, selection = data["n"], data["gain"], Ratio.of(data["selection"])
-    written = (
+    writing = (
         f"Candidates: {n} per question; means over {voted.total:,g} questions: "
         f"pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
         f"(95 % interval {interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
@@ -309,7 +309,7 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
         f"{points(gain['points'] / 100)} points on one candidate (95 % interval {low} to {high}) "
         f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
     )
-    return written, selected
+    return writing, selected
 
 
 def _money(value: float | None, unit: str) -> str:

@@ -123,8 +123,8 @@ def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[An
     precisions = [_share(len(gold & linked), len(linked), empty=not gold) for gold, linked in pairs]
     recalls = [_share(len(gold & linked), len(gold), empty=not linked) for gold, linked in pairs]
     macro = {"precision": precisions, "recall": recalls, "f1": list(map(_f1, precisions, recalls))}
-    figures |= {f"macro_{what}": Ratio(sum(values), len(rows)) for what, values in macro.items()}
-    return {f"dac/linking_{name}/{what}": value for what, value in figures.items()}
+    figures |= {f"macro_{figure}": Ratio(sum(values), len(rows)) for figure, values in macro.items()}
+    return {f"dac/linking_{name}/{figure}": value for figure, value in figures.items()}
 
 
 def _f1(precision: float, recall: float) -> float:

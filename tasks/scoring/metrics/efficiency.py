@@ -134,8 +134,8 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, An
 
     spreads: dict[str, Any] = {}
     medians: dict[str, float | None] = {}
-    for name, (what, score) in SCORES.items():
-        measured: list[Trials] = [getattr(timing, what) for timing in timings]
+    for name, (field_name, score) in SCORES.items():
+        measured: list[Trials] = [getattr(timing, field_name) for timing in timings]
         trials = [100 * sum(map(score, trial)) / questions for trial in zip(*measured, strict=True)] or [0.0]
         spread = {"mean": fmean(trials), "low": min(trials), "high": max(trials)}
         spreads[name] = spread if questions else None
@@ -152,5 +152,5 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, An
 
 def _robust_mean(ratios: Sequence[float]) -> float:
     mean, deviation = fmean(ratios), pstdev(ratios)
-    kept = [ratio for ratio in ratios if abs(ratio - mean) < 3 * deviation]
-    return fmean(kept) if kept else mean
+    inliers = [ratio for ratio in ratios if abs(ratio - mean) < 3 * deviation]
+    return fmean(inliers) if inliers else mean
