@@ -104,7 +104,7 @@ def reply_cache(text: str, folder: Path) -> None:
         for number, (words, model) in enumerate((("a", "m"), (text, text), ("b", "m"))):
             request = Request((Message("user", f"question {number}"),))
             call = Call(request_key(IDENTITY, request), model, Usage(1, None, 1), cached=False, seconds=0.1)
-            cache._hold(rows_of(Reply(words, call), request, IDENTITY, "fake"))
+            cache._unsaved[call.request] = rows_of(Reply(words, call), request, IDENTITY, "fake")
             keys.append(call.request)
         cache._save_or_warn()
         assert cache._unsaved == {}
