@@ -1,5 +1,7 @@
-"""README and docs/: their links lead somewhere, and their snippets do what the text says."""
+"""README, docs/ and docstrings: their links lead somewhere, and their snippets do what the text says."""
 
+import doctest
+import importlib
 import re
 import sqlite3
 import uuid
@@ -154,3 +156,20 @@ def test_the_statements_that_make_a_reader_make_one() -> None:
         finally:
             execute(url, f"DROP OWNED BY {role}")
             execute(url, f"DROP ROLE {role}")
+
+
+EXAMPLES = [
+    path.relative_to(ROOT)
+    for folder in ("tasks", "flows")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if "api" not in path.parts and ">>> " in path.read_text(encoding="utf-8")
+]
+"""Modules with examples; those of the Python interface are run on real runs by tests/flows/api/test_api.py."""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=str)
+def test_the_examples_of_docstrings_print_what_they_say(path: Path) -> None:
+    module = importlib.import_module(".".join(path.with_suffix("").parts))
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

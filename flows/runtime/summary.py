@@ -47,14 +47,15 @@ def print_summary(
     from tasks.results.compare import compare_with_previous
     from tasks.results.warehouse.runs import Warehouse
 
-    logged = details and (ended or record.mlflow.run_id)
+    warehouse, logged = Warehouse(home.warehouse), details and (ended or record.mlflow.run_id)
     places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
-    compared = record.before if ended else compare_with_previous(record, Warehouse(home.warehouse))
+    compared = record.before if ended else compare_with_previous(record, warehouse)
     before = compared.a.run_id if compared and compared.same_system else ""
     steps = next_steps(record, before, details=not details)
     more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
     seconds = command_seconds() if ended else None
-    document = run_document(record, compared, record.tables, more, seconds=seconds, brief=not details)
+    tables = warehouse.tables_of(record.run_id) if details and not ended else record.tables
+    document = run_document(record, compared, tables, more, seconds=seconds, brief=not details)
     print_document(document, stream)
 
 

@@ -259,7 +259,7 @@ class RunRecord(RunHeader):
     inputs: str = Field("", exclude=True)
     """Digest of everything that decides its result (`flows.evaluate.repeat`); "": unknown."""
     tables: Annotated[tuple[Table, ...], AsItIs] = Field((), exclude=True, repr=False)
-    """What the metrics add to `--details`; (): the run was read from the warehouse."""
+    """What the metrics add to `--details`; (): the run was read from the warehouse (`Warehouse.tables_of`)."""
     rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
     """The questions written so far, in benchmark order once finished; (): they were not read."""
     before: Any = Field(None, exclude=True, repr=False)

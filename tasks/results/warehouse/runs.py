@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import DataError, did_you_mean
 from tasks.core.wording import counted, percent_and_counts, storable
+from tasks.documents.model import Table
 from tasks.results.run_record import (
     FINISHED,
     PROVENANCE,
     RunHeader,
     RunRecord,
     Unfinished,
+    adapter_of,
     read_record,
 )
 from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile, from_rows, to_rows
@@ -139,6 +141,12 @@ class Warehouse:
     def record_of(self, run_id: str) -> RunRecord | None:
         """Read the record of a run; None if it is not there."""
         return next(iter(self._without_questions("run_id = ?", run_id)), None)
+
+    def tables_of(self, run_id: str) -> tuple[Table, ...]:
+        """Return what the metrics of a run add to `--details`; () of a run that an earlier release made."""
+        rows = self._rows("SELECT coalesce(run -> 'tables', '[]') FROM runs WHERE run_id = ?", run_id)
+        tables: tuple[Table, ...] = adapter_of(tuple[Table, ...]).validate_json(rows[0][0] if rows else "[]")
+        return tables
 
     def least_paid(self, run_id: str) -> float:
         """Return the cost of a run's calls written so far, in US dollars; those without a price count 0."""
@@ -305,7 +313,7 @@ def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
     values = record.model_dump(include=set(_HEADER)) | {
         "started": _utc(record.started),
         "finished": record.finished and _utc(record.finished),
-        "run": json.dumps({name: getattr(record, name) for name in PROVENANCE}),
+        "run": json.dumps({name: getattr(record, name) for name in (*PROVENANCE, "tables")}, default=asdict),
         "record": record.model_dump_json(),
     }
     tags = values.pop("tags")

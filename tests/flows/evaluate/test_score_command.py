@@ -147,6 +147,18 @@ def test_what_predictions_cost_is_unknown_on_every_display(
     assert {name for name in logged if name.startswith("usage/")} == {"usage/seconds"}
 
 
+def test_a_run_is_shown_with_every_table_that_was_printed_when_it_ended(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "one.txt"
+    file.write_text(as_lines(demo, dict.fromkeys(gold(demo), "SELECT 1")), encoding="utf-8")
+    ended = run("score", "--predictions", str(file), "--limit", "12", "--details").out
+    assert "By DAC's kinds of error" in ended
+    lines = ended.partition("Next")[0].splitlines()
+    shown = run("show", "latest", "--details").out.splitlines()
+    assert [line for line in lines if line not in shown and not line.endswith(" total")] == []
+
+
 def test_predictions_that_fail_alike_are_remarked_on_unless_the_headline_rule_reads_them(
     demo: list[Question], tmp_path: Path
 ) -> None:

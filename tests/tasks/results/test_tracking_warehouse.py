@@ -14,6 +14,7 @@ import pytest
 
 from tasks.core.errors import DataError
 from tasks.core.outcome import Failure, Usage
+from tasks.documents.model import Column, Point, Points, Span, Table, TwoSided
 from tasks.results.build_record import record_of
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
@@ -102,6 +103,24 @@ def test_a_run_comes_back_as_it_was(path: Path) -> None:
     assert stored.rows == report.rows
     assert stored.status == "complete"
     assert stored == record
+
+
+def test_the_tables_of_metrics_come_back_as_they_were(path: Path) -> None:
+    warehouse = Warehouse(path)
+    point = Point(20.0, 9.5, 37.3, "b", "k = 3")
+    cells = (
+        ("wrong_join", "3"),
+        None,
+        (Span("all", "strong"), Points((point,), "20 %")),
+        ("", TwoSided(1, 2, 4, "")),
+    )
+    tables = (Table("By kind", ("kind", Column("questions", "plot", axis=(0.0, 100.0))), cells, first=3),)
+    warehouse.finish(record_of(RUN, make_report(2)).model_copy(update={"tables": tables}))
+    assert warehouse.tables_of(RUN.run_id) == tables
+    assert warehouse.tables_of("another") == ()
+    with duckdb.connect(str(path)) as connection:  # as an earlier release wrote it
+        connection.execute("UPDATE runs SET run = json_merge_patch(run, '{\"tables\": null}')")
+    assert warehouse.tables_of(RUN.run_id) == ()
 
 
 def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
