@@ -58,22 +58,34 @@ def yaml_problem(error: yaml.YAMLError) -> str:
 def load_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
-    YAMLError if it is not YAML, is nested too deeply, or has too many values.
+    Raises:
+        YAMLError: it is not YAML, an alias refers to a value that contains it, or there are too many values.
     """
     try:
-        content = yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _values(node, {})
+        return yaml.safe_load(text)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
-    values = [content]
-    for value in values:  # which grows meanwhile
-        if isinstance(value, dict):
-            values += [*value.keys(), *value.values()]
-        elif isinstance(value, list):
-            values += value
-        if len(values) > MAX_VALUES:
-            why = "an alias is repeated too often, or refers to a value that contains it"
-            raise yaml.YAMLError(f"it has more than {MAX_VALUES:,} values: {why}")
-    return content
+
+
+def _values(node: yaml.Node, counted: dict[int, int]) -> int:
+    """Return the number of values of a node; `counted` holds those of nodes by id, 0 for one that is being read."""
+    if id(node) in counted:
+        if not counted[id(node)]:
+            raise yaml.MarkedYAMLError(
+                problem="an alias refers to a value that contains it", problem_mark=node.start_mark
+            )
+        return counted[id(node)]
+    counted[id(node)] = 0
+    parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    counted[id(node)] = 1 + sum(_values(part, counted) for part in parts)
+    if counted[id(node)] > MAX_VALUES:
+        raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
+    return counted[id(node)]
 
 
 PACKAGE = "genai-prices"
