@@ -28,7 +28,7 @@ BUDGETS = {
     "tasks/results": 6_601,
     "tasks/retrieval": 1_534,
     "tasks/scoring": 5_226,
-    "tasks/settings": 2_122,
+    "tasks/settings": 2_134,
     "tasks/sql": 2_367,
     "tasks/stages": 3_352,
 }

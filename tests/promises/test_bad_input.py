@@ -198,12 +198,16 @@ NESTED = "\n".join(
     ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 13))]
 )
 
+MERGED = "\n".join(["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 30))])
+"""Keys that are merged twice in each line: 2^29 pairs when they are read."""
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("evaluate", "--backbone", "own.yaml"), "refers to a value that contains it"),
         (("evaluate", "--backbone", "nested.yaml"), "more than 10,000 values"),
+        (("evaluate", "--backbone", "merged.yaml"), "more than 10,000 values"),
         (("evaluate", "--backbone", "deep.yaml"), "nested too deeply"),
         (("runs", "--home", "loop"), "loop of symbolic links"),
         (("evaluate", "--data", "loop"), "the link points to itself"),
@@ -220,6 +224,7 @@ def test_names_and_yaml_without_end_are_refused(
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
     Path("own.yaml").write_text("model: &a [*a]", encoding="utf-8")
     Path("nested.yaml").write_text(NESTED, encoding="utf-8")
+    Path("merged.yaml").write_text(MERGED, encoding="utf-8")
     Path("deep.yaml").write_text("a: " + "[" * 5000, encoding="utf-8")
     Path("loop").symlink_to("loop")
     ran = in_process.run(*arguments)
