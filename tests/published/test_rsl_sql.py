@@ -176,7 +176,7 @@ async def test_the_replayed_replies_and_the_baseline_have_these_scores_on_superh
         for sql in STAGES.values()
     ]
     assert released == [108, 110, 110, 112]
-    assert baseline.rules["bird"].correct == 84
+    assert baseline.scores["bird"].correct == 84
 
 
 def test_the_release_has_seven_replies_a_question_and_49_corrections(

@@ -38,7 +38,7 @@ async def test_executed_and_matched_as_by_the_official_evaluator(shared_data: Pa
     assert len(questions) == 972
     async with SqlWorkers() as workers:
         report = await score(Scorable(benchmark, questions, databases), outcomes, workers)
-    assert {rule: report.rules[rule].correct for rule in ("bird", "spider")} == {"bird": 788, "spider": 809}
+    assert {rule: report.scores[rule].correct for rule in ("bird", "spider")} == {"bird": 788, "spider": 809}
     matches = {
         question.id
         for question in questions

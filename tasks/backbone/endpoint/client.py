@@ -93,7 +93,8 @@ class _Group:
 
     requests: list[Request] = field(default_factory=list)
     is_full: asyncio.Event = field(default_factory=asyncio.Event)
-    replies: "asyncio.Task[list[Reply]] | None" = None  # fewer than requests if the endpoint leaves some out
+    sending: "asyncio.Task[None] | None" = None
+    replies: Sequence[Reply] = ()  # once they are there, fewer than requests if the endpoint leaves some out
 
 
 @dataclass
@@ -154,43 +155,20 @@ class EndpointBackbone:
             closing = self.message("it is closing, no further request is sent.")
             self._end(BackboneError(closing, transient=True, retried=True))
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, group: _Group | None = None) -> Reply:
         """Answer one request, with the retries that the settings allow.
 
         Samples that are requested at the same time are sent together, with the parameter `n`; with a seed, they have
-        the seed of the first of them. One that the endpoint leaves out is requested by itself.
+        the seed of the first of them. `group` are those that are sent with this request, and gets their replies.
         """
-        if self._max_samples == 1:
-            return (await self._answered([request]))[0]
-        key = request_digest(replace(request, sample=0))
-        group = self._groups.setdefault(key, _Group())
-        index = len(group.requests)
-        group.requests.append(request)
-        if group.replies is None:
-            group.replies = asyncio.create_task(self._answered_together(key, group))
-        if len(group.requests) == self._max_samples:
-            del self._groups[key]
-            group.is_full.set()
-        replies = await asyncio.shield(group.replies)
-        return replies[index] if index < len(replies) else (await self._answered([request]))[0]
-
-    async def _answered_together(self, key: str, group: _Group) -> list[Reply]:
-        """Send the samples that are requested within a moment; an endpoint that answers one only gets no more `n`."""
-        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
-            del self._groups[key]
-        replies = await self._answered(group.requests)
-        if len(replies) == 1 < len(group.requests) and self._max_samples > 1:
-            log.info("the endpoint ignores n: each sample is requested by itself")
-            self._max_samples = 1
-        return replies
-
-    async def _answered(self, samples: Sequence[Request]) -> list[Reply]:
-        """Send samples in one HTTP request; return their replies, fewer if the endpoint leaves some out."""
+        if group is None and self._max_samples > 1:
+            return await self._sample(request)
+        samples = group.requests if group else [request]
         flex = FlexWait(self._settings.flex_wait_s, self.pace) if self._settings.tier == FLEX else None
-        call = _Call(samples, samples[0], flex)
+        call = _Call(samples, request, flex)
         several = {"n": len(samples)} if len(samples) > 1 else {}
         while True:
-            call.request = replace(samples[0], tier=flex.tier) if flex else samples[0]
+            call.request = replace(request, tier=flex.tier) if flex else request
             body = self._format.body(call.request, self._settings) | several
             async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
                 try:
@@ -200,7 +178,10 @@ class EndpointBackbone:
                         await self._connections.post(self._format.path, body) as response,
                     ):
                         answer = await answer_in(response, connection.MAX_BYTES)
-                    return self._replied(call, self.read(answer))
+                    replies = self._replied(call, self.read(answer))
+                    if group:
+                        group.replies = replies
+                    return replies[0]
                 except Exception as error:
                     refusal = self._refusal_of(error)
                     pause = self._pause_or_raise(call, refusal)
@@ -208,6 +189,30 @@ class EndpointBackbone:
                 "%s: %s; attempt %d in %.1f s", self._settings.name, refusal.message, call.requests + 1, pause
             )
             await stopped_within(pause, self._stop)
+
+    async def _sample(self, request: Request) -> Reply:
+        """Answer one of the samples that are sent together; one that the endpoint leaves out is sent by itself."""
+        key = request_digest(replace(request, sample=0))
+        group = self._groups.setdefault(key, _Group())
+        index = len(group.requests)
+        group.requests.append(request)
+        if group.sending is None:
+            group.sending = asyncio.create_task(self._send(key, group))
+        if len(group.requests) == self._max_samples:
+            del self._groups[key]
+            group.is_full.set()
+        await asyncio.shield(group.sending)
+        alone = _Group([request])
+        return group.replies[index] if index < len(group.replies) else await self.complete(request, alone)
+
+    async def _send(self, key: str, group: _Group) -> None:
+        """Send the samples that are requested within a moment; an endpoint that answers one only gets no more `n`."""
+        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
+            del self._groups[key]
+        await self.complete(group.requests[0], group)
+        if len(group.replies) == 1 < len(group.requests) and self._max_samples > 1:
+            log.info("the endpoint ignores n: each sample is requested by itself")
+            self._max_samples = 1
 
     @asynccontextmanager
     async def _turn(self, call: _Call) -> AsyncIterator[None]:
