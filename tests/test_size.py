@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 875,
     "flows/cli": 3_494,
-    "flows/evaluate": 6_859,
+    "flows/evaluate": 6_868,
     "flows/matrix": 1_112,
     "flows/pages": 1_296,
     "flows/pipelines": 940,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_352,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 308
+MAX_MODULES = 309
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -26,8 +26,8 @@ from flows.evaluate.question_view import (
     find_question,
     question_objects,
     view_questions,
-    view_run,
 )
+from flows.evaluate.run_view import view_run
 from flows.runtime.control import Progress
 from flows.runtime.folder_use import LOCALHOST
 from flows.runtime.folders import Folders

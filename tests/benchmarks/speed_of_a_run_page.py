@@ -20,7 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.evaluate.question_view import question_objects, view_questions, view_run
+from flows.evaluate.question_view import question_objects, view_questions
+from flows.evaluate.run_view import view_run
 from flows.runtime.folders import Folders
 from tasks.documents.html import html
 from tasks.pages.run_page import run_page

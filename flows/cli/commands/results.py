@@ -174,7 +174,7 @@ class Show(options.Details, options.Files):
             document = QuestionDocument.model_validate(viewed) if self.as_json else None
             self.emit(document, lambda stream: print_question(viewed, stream, whole=self.prompts))
             return
-        from flows.evaluate.question_view import ListedQuestion, view_run
+        from flows.evaluate.run_view import ListedQuestion, view_run
         from flows.runtime.summary import print_summary
         from tasks.results.run_record import json_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate.question_view import view_run
+from flows.evaluate.run_view import view_run
 from flows.pages.question import print_lists
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache

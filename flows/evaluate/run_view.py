@@ -1,0 +1,50 @@
+"""A run with the questions that are not right, for `crosscheck show`: imports no model's client, which takes 0.3 s."""
+
+from collections import Counter
+from dataclasses import replace
+
+from flows.evaluate.paper_tables import schemas_of
+from flows.runtime.folders import Folders
+from tasks.core.errors import CrosscheckError
+from tasks.database.schema import Schema
+from tasks.pages.run_page import RunView, causes_of
+from tasks.results.build_record import record_of
+from tasks.results.run_record import FINISHED, JsonDocument, RunRecord, at
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import QuestionScore
+
+
+def view_run(record: RunRecord, folders: Folders) -> RunView:
+    """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
+    schemas: dict[str, Schema] = {}
+    problem = ""
+    try:
+        schemas = schemas_of(record, folders)
+    except CrosscheckError as error:
+        problem = str(error)
+    if record.status not in FINISHED:
+        rule, benchmark = record.rule, record.settings_of("benchmark")
+        report = build_report(record.rows, rule=rule, schemas=schemas, benchmark=benchmark)
+        record = record_of(record, report, record.status)
+    view = RunView(record, schemas, problem)
+    if "errors" in record.metrics:
+        return view
+    causes = Counter(name for row in record.rows for name in causes_of(view, row))
+    metrics = {**record.metrics, "errors": dict(causes)}
+    return replace(view, record=record.model_copy(update={"metrics": metrics}))
+
+
+class ListedQuestion(JsonDocument):
+    """A question in a list of a run's questions."""
+
+    question_id: str = at("question", "id")
+    database: str = at("question", "database_id")
+    difficulty: str | None = at("question", "difficulty")
+    question: str = at("question", "text")
+    status: str
+    causes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, view: RunView, row: QuestionScore) -> "ListedQuestion":
+        """Return a question of a run with the causes that make it wrong."""
+        return cls.model_validate(row).model_copy(update={"causes": causes_of(view, row)})
