@@ -388,7 +388,8 @@ def settings_of_run(
         return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
     except ValidationError as error:
         raise ConfigurationError(
-            f"The settings of run {name}, with --set, are not valid in this release: {first_problem(error)}."
+            f"The settings of run {name}{', with --set,' if overrides else ''} are not valid in this release: "
+            f"{first_problem(error)}."
         ) from None
 
 

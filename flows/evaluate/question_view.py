@@ -1,4 +1,4 @@
-"""What `crosscheck show` shows: a run with the questions that are not right, and one question of it with everything."""
+"""One question of a run: what was asked, what each stage made of it, and its result beside the gold's."""
 
 import asyncio
 from collections import Counter

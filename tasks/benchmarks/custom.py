@@ -39,8 +39,8 @@ def make_benchmark(
 ) -> MadeBenchmark:
     """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
-    Everything is read and checked before anything is written. `named` are the databases as a user names them: SQLite
-    files are copied, databases of another engine stay where they are. Of `sql_names`, the first column counts.
+    Everything is read and checked before anything is written. Databases of SQLite are copied, those of another
+    engine stay where they are. Of `sql_names`, the first column counts.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")

@@ -301,6 +301,10 @@ class DatabaseValues:
     database: Database
     folder: Path  # where indexes are kept
 
+    def __hash__(self) -> int:
+        """Return the hash of the path, which names the content; that of a whole schema takes milliseconds."""
+        return hash(self._path)
+
     @property
     def identity(self) -> Mapping[str, Any]:
         """What an answer depends on beside the question: the database's content and how it is indexed."""
@@ -337,9 +341,11 @@ class DatabaseValues:
 
 
 _opening = threading.Lock()
+MAX_OPEN_INDEXES = 16
+"""Indexes that a process keeps open."""
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=MAX_OPEN_INDEXES)
 def _index(values: DatabaseValues) -> ValueIndex:
     """Return an index that stays open; one that makes way for another is closed once no question uses it."""
     return ValueIndex.open(values.database, values.folder)

@@ -18,8 +18,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from collections import OrderedDict
+from functools import cache
 from io import BufferedReader, BufferedWriter
 
 from tasks.database.limits import MIB, Limits
@@ -42,13 +42,11 @@ def main() -> None:
         return
     limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
     restrict_process(limits)
-    # SIGALRM ends this process after so many seconds, whatever it does then; 0 calls that off
-    end_after = partial(signal.setitimer, signal.ITIMER_REAL)
-    session_of = lru_cache(OPEN_DATABASES)(lambda location: Session(location, limits, end_after))
+    sessions: OrderedDict[Location, Session] = OrderedDict()
     _write(replies, Reply("ready"))
     os.dup2(1, 2)
     while (message := _read(jobs)) is not None:
-        reply = _done(message, session_of)
+        reply = _done(message, sessions, limits)
         _write(replies, reply)
         if reply.spent:
             return
@@ -74,11 +72,11 @@ _function_named = cache(pkgutil.resolve_name)
 """Returns the module-level function of a "module:qualname"."""
 
 
-def _done(message: bytes, session_of: Callable[[Location], Session]) -> Reply:
+def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)
-        session = session_of(job.location)
+        session = _session(job.location, sessions, limits)
         session.expect(job.content)
         session.grant(job.budget_s)
         value = function(session, *job.args)
@@ -87,6 +85,22 @@ def _done(message: bytes, session_of: Callable[[Location], Session]) -> Reply:
         return Reply("exhausted", spent=True)
     except Exception as error:
         return Reply("raised", _portable(error), traceback.format_exc())
+
+
+def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
+    session = sessions.get(location)
+    if session is None:
+        session = sessions[location] = Session(location, limits, _end_after)
+        if len(sessions) > OPEN_DATABASES:
+            sessions.popitem(last=False)[1].close()
+    else:
+        sessions.move_to_end(location)
+    return session
+
+
+def _end_after(seconds: float) -> None:
+    """End this process by SIGALRM after so many seconds, whatever it does then; 0 calls that off."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _portable(error: Exception) -> Exception:

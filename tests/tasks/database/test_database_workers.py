@@ -4,10 +4,12 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -15,11 +17,12 @@ import pytest
 import sql_worker_functions as functions
 
 from tasks.core.errors import DatabaseUnavailableError
-from tasks.database.database import Database
+from tasks.database.database import Database, open_database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.session import Result
+from tasks.database.sandbox.worker import OPEN_DATABASES
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 
@@ -432,3 +435,21 @@ async def test_a_worker_whose_parent_has_died_meanwhile_says_nothing() -> None:
             command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, timeout=300
         )
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+async def test_a_worker_keeps_few_databases_open(tmp_path: Path) -> None:
+    """The least recently used connection is closed: a server allows few, and each takes memory."""
+    before, databases = children(), []
+    for number in range(OPEN_DATABASES + 14):
+        path = tmp_path / f"{number}.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE item (id)")
+        databases.append(open_database(path, str(number), sample_rows=0))
+    async with SqlWorkers(1) as workers:
+        for database in databases:
+            assert (await workers.execute(database, "SELECT id FROM item", rows=1, timeout_s=5)).ok
+        (worker,) = children() - before
+        opened = [
+            file.path for file in psutil.Process(worker).open_files() if file.path.startswith(str(tmp_path))
+        ]
+    assert len(opened) == OPEN_DATABASES
