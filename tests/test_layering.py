@@ -19,6 +19,7 @@ TOPS = ("tasks", "flows")
 HEAVY = ("prefect", "mlflow", "sentence_transformers", "torch", "pandas", "matplotlib", "duckdb")
 FLOWS = (
     "flows.evaluate.deployment.",
+    "flows.evaluate.shard_flow.",
     "flows.matrix.nightly.",
 )
 """The modules that define deployed flows."""

@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 875,
     "flows/cli": 3_494,
-    "flows/evaluate": 6_868,
+    "flows/evaluate": 6_887,
     "flows/matrix": 1_112,
     "flows/pages": 1_296,
     "flows/pipelines": 940,
@@ -22,18 +22,18 @@ BUDGETS = {
     "tasks/backbone": 7_671,
     "tasks/benchmarks": 3_781,
     "tasks/core": 1_415,
-    "tasks/database": 5_549,
+    "tasks/database": 5_563,
     "tasks/documents": 1_349,
     "tasks/pages": 2_837,
     "tasks/results": 6_601,
-    "tasks/retrieval": 1_534,
+    "tasks/retrieval": 1_540,
     "tasks/scoring": 5_226,
     "tasks/settings": 2_134,
     "tasks/sql": 2_367,
     "tasks/stages": 3_352,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 309
+MAX_MODULES = 310
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

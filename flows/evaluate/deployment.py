@@ -1,4 +1,4 @@
-"""The deployed flows: `evaluate` and `rerun` of Prefect's forms, `answer-shard`, and what deployed flows share."""
+"""The deployed flows `evaluate` and `rerun`, which a user starts in Prefect's form, and what deployed flows share."""
 
 import asyncio
 import os
@@ -14,14 +14,9 @@ from prefect.states import Cancelled, Completed, Failed
 
 from flows.evaluate.flow import evaluation
 from flows.evaluate.forms import EvaluationForm, Matrix, RerunForm
-from flows.evaluate.pool import Answers, answer_all
-from flows.evaluate.preparation import prepare
 from flows.evaluate.rerun import plan_rerun, rerun
-from flows.evaluate.runner import Resources
-from flows.evaluate.shards import check_shared, hand_over
-from flows.prefect.artifacts import progress_artifact
 from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_runs
-from flows.prefect.flow_runs import UNANSWERED, final_state, result_of
+from flows.prefect.flow_runs import final_state, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.settings import DEPLOYED, DEPLOYED_HOME, apply, local_settings
 from flows.runtime.control import Control, Interrupted
@@ -30,13 +25,10 @@ from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
 from flows.runtime.signals import logging_to, stopping_on_signals
 from flows.runtime.summary import mlflow_ui
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
-from tasks.core.outcome import Outcome
-from tasks.core.records import Question
 from tasks.core.registry import is_in_file
-from tasks.core.wording import counted
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels, RerunSettings, Shard
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels, RerunSettings
 from tasks.settings.home import Home, find_conf, find_data, find_home
 from tasks.settings.load import load_settings
 
@@ -204,58 +196,3 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     with deployed_run(home, control):
         record = await result_of(await rerun(plan, control)(settings))
     return ended(record, home)
-
-
-@flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
-async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]:
-    """Answer one shard of an evaluation's questions. Evaluations start it; it is not started manually.
-
-    Args:
-        settings: Settings of the evaluation; its folders are replaced by the worker's.
-        shard: The shard's number and evaluation.
-    """
-    return await as_prefect_state(_attend(settings, shard))
-
-
-async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
-    home, control = await open_home(), Control()
-    with deployed_run(home, control):
-        control.begin_flow_run(str(flow_run.id))
-        answers = await _answer(_here(settings, home), shard, control)
-    if not answers.outcomes:
-        return Completed(message="Every question is answered.")
-    left = counted(len(answers.outcomes), "question")
-    return Completed(name=UNANSWERED, message=f"{left} without an answer.")
-
-
-def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
-    """Return the settings with this machine's folders and this shard's part of the concurrency."""
-    backbone = settings.backbone
-    share = max(1, backbone.concurrency // settings.shards)
-    data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data
-    shared = backbone.model_copy(update={"concurrency": share})
-    return settings.model_copy(update={"backbone": shared, "home": str(home.path), "data": data, "shards": 1})
-
-
-async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:
-    preparation = prepare(settings, control.progress)
-    benchmark = preparation.benchmark
-    mine = preparation.answerable[shard.number - 1 :: shard.of]
-    async with (
-        Resources.open(settings, control) as resources,
-        progress_artifact(str(shard), len(mine)) as count_question,
-    ):
-        assert resources.results is not None
-        await check_shared(resources.results, shard, benchmark.digest)
-
-        async def count(question: Question, outcome: Outcome) -> None:
-            count_question()
-
-        runner = resources.runner(preparation.inputs, run=shard.run)
-        answers = await answer_all(mine, runner, control, count)
-        recorded = await resources.recorded(answers.task_runs)
-        failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
-        # failures are never persisted; answers are restored from persisted stage results
-        handed = Answers(failed, task_runs=answers.task_runs, recorded=recorded, fatal=answers.fatal)
-        await hand_over(resources.results, shard.run, str(flow_run.id), handed)
-    return handed

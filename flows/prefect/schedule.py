@@ -41,7 +41,7 @@ FLOWS = {
     "nightly": "flows/matrix/nightly.py:nightly",
     "evaluate": "flows/evaluate/deployment.py:evaluate_by_name",
     "rerun": "flows/evaluate/deployment.py:rerun_by_name",
-    "shard": "flows/evaluate/deployment.py:answer_shard",
+    "shard": "flows/evaluate/shard_flow.py:answer_shard",
 }
 """Deployed flows by deployment name. Only `nightly` has a schedule; evaluations with shards start `shard`."""
 UNENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]

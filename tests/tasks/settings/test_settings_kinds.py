@@ -7,7 +7,7 @@ import pytest
 from prefect.utilities.schema_tools.validation import validate
 
 import flows.pipelines
-from flows.evaluate.deployment import answer_shard
+from flows.evaluate.shard_flow import answer_shard
 from flows.pipelines.pipeline import pipeline_of
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry
