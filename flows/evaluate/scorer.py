@@ -188,8 +188,8 @@ class Scorer:
         self._scores: dict[str, QuestionScore] = {}
         self._first_right: dict[str, bool] = {}
         self._metrics = find_metrics(self._settings.metrics)
-        asked = self._settings.soft_f1 or "soft_f1" in self._settings.metrics
-        self._soft_f1: dict[str, float | None] | None = {} if asked else None
+        requested = self._settings.soft_f1 or "soft_f1" in self._settings.metrics
+        self._soft_f1: dict[str, float | None] | None = {} if requested else None
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)
         written = self._settings.transpile_predictions
@@ -239,7 +239,7 @@ class Scorer:
         return self._scorable.suites.get(database.id, (database,))
 
     async def add_scored(self, score: QuestionScore) -> None:
-        """Add a scored question, also one of an earlier run; Soft-F1 is computed where it is asked for."""
+        """Add a scored question, also one of an earlier run; compute its Soft-F1 if the settings request it."""
         database = self._scorable.databases.get(score.question.database_id)
         if database and score.executable:
             score = replace(score, keys=await self._keys.judged(score, self._suite(database)))

@@ -177,4 +177,4 @@ def _checked(result: Any) -> Mapping[str, Any] | None:
 
 
 def _message(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return " ".join(first_problem(error).split()).rstrip(".") or type(error).__name__

@@ -14,7 +14,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
 
 CONFIDENCE = 0.95
-"""Confidence of intervals where nothing else is asked for."""
+"""Default confidence level of intervals."""
 
 
 def wilson(right: float, total: float) -> tuple[float, float]:

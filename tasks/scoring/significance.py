@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEVEL = 0.05
-"""Level of tests where nothing else is asked for."""
+"""Default significance level of tests."""
 SAMPLES = 10_000
 """Samples of the bootstrap, which are the same for the same numbers."""
 _GRID = 64

@@ -146,7 +146,7 @@ async def measure_soft_f1(
 
 @metric("Soft-F1", order=60)
 def soft_f1(run: ScoredRun) -> Measurement | None:
-    """Report the mean of Soft-F1 over the scored questions, where it was asked for: it executes every query again."""
+    """Report the mean Soft-F1 of the scored questions if the settings request it: every query is executed again."""
     values: Mapping[str, float | None] | None = run.measured.get("soft_f1")
     if values is None:
         return None

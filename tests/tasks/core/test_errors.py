@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.core.errors import BackboneError, did_you_mean, first_problem
+from flows.prefect.stage_results import open_results
+from tasks.core.errors import BackboneError, ConfigurationError, did_you_mean, first_problem
+from tasks.settings.home import Home
 from tests.support.in_process import CommandsHere
 
 
@@ -36,6 +38,15 @@ def test_what_is_wrong_with_a_file_is_said_without_number_and_path(tmp_path: Pat
     assert first_problem(caught.value) == "Is a directory"
     assert first_problem(OSError("the disk went away")) == "the disk went away"
     assert first_problem(ValueError("not a number")) == "not a number"
+
+
+def test_a_place_of_stage_results_that_is_no_folder_is_said_without_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_STAGES", "/dev/null")
+    with pytest.raises(ConfigurationError, match=r"kept in /dev/null: Not a directory\.") as caught:
+        open_results(Home(tmp_path))
+    assert "Errno" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
