@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 940,
     "flows/prefect": 2_374,
     "flows/runtime": 856,
-    "tasks/backbone": 7_671,
+    "tasks/backbone": 7_675,
     "tasks/benchmarks": 3_781,
     "tasks/core": 1_415,
     "tasks/database": 5_563,

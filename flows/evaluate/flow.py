@@ -43,8 +43,8 @@ async def evaluate_early(
 ) -> RunRecord:
     """Evaluate, and answer questions while `connect` waits for Prefect's server: the flow run continues from there.
 
-    If Prefect fails, requests in flight are awaited, and their replies are kept. After a `similar` run every stage may
-    have a persisted result: then there is no flow run.
+    If Prefect fails, requests in flight are awaited, and their replies are kept. `similar` says that an earlier run had
+    these settings: if every stage then has a persisted result, all questions are restored, without a flow run.
     """
     async with AsyncExitStack() as opened:
         session = await opened.enter_async_context(_session(preparation, control))
@@ -52,9 +52,8 @@ async def evaluate_early(
         if similar:
             control.progress.step("Restoring the results of earlier runs")
             if restored := await session.restore_everything():
-                return await _finish(
-                    session, await session.answer(preparation.answerable, restored=restored), forecast
-                )
+                answers = await session.answer(preparation.answerable, restored=restored)
+                return await _finish(session, answers, forecast)
         answering = asyncio.ensure_future(session.answer(preparation.answerable))
 
         async def evaluate(settings: EvaluationSettings) -> Any:

@@ -55,8 +55,9 @@ def launched(
     """Prepare an evaluation, and provide Prefect for as long as the block lasts: a server given, or one of its own.
 
     The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
-    imported after its start; with `early`, the block connects to it, and with `later`, it starts only then. Modules
-    with flows are imported inside of the block, since Prefect reads its settings when it is imported.
+    imported after its start. With `early`, the block connects to the server itself; with `later` too, the server starts
+    only when the block does. Modules with flows are imported inside of the block, since Prefect reads its settings when
+    it is imported.
     """
     home = Home(Path(settings.home))
     check_shards(settings)
@@ -72,7 +73,7 @@ def launched(
         preparation = preparation or prepare(settings, control.progress)
         control.own_server = not prefect.external
         with importing():
-            if kind_of(settings.backbone).paid:
+            if kind_of(settings.backbone).paid and not later:
                 import_client()
             import flows.evaluate.flow  # noqa: F401
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 from tasks.backbone.endpoint import connection
@@ -112,7 +113,7 @@ class _Call:
 class EndpointBackbone:
     """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
-    Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. `RetryPolicy`
+    Use it as `async with EndpointBackbone(settings) as backbone`; it closes its connections at the end. `RetryPolicy`
     decides what is retried, and after which failures all other requests fail without being sent; nothing else retries.
     At most `settings.concurrency` requests are in flight, fewer after a 429 (`AdaptiveLimit`), without those that wait
     for their retry. In the tier "flex", a request waits for capacity (`FlexWait`), which counts as retries, too.
@@ -136,18 +137,21 @@ class EndpointBackbone:
         self._groups: dict[str, _Group] = {}
 
     async def __aenter__(self) -> Self:
-        # One more than requests, for the probe.
-        connect_s = min(self._settings.timeout_s, CONNECT_S)
-        self._connections = Connections(
-            self._access, self._settings.concurrency + 1, connect_s, self._format.sdk
-        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
         self._probe.close()
-        await self._connections.close()
+        if "_connections" in vars(self):
+            await self._connections.close()
+
+    @cached_property
+    def _connections(self) -> Connections:
+        """Connections, opened for the first request: an evaluation that is restored imports no provider's client."""
+        connect_s = min(self._settings.timeout_s, CONNECT_S)
+        # One more than requests, for the probe.
+        return Connections(self._access, self._settings.concurrency + 1, connect_s, self._format.sdk)
 
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""
