@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["CROSSCHECK_HOME"] = str(Path(folder.name) / "home")
     os.environ["PREFECT_HOME"] = str(Path(folder.name) / "prefect")
     os.environ["DO_NOT_TRACK"] = "1"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start the command very often: it is compiled once
     os.environ["OMP_NUM_THREADS"] = "1"  # more threads would wait busily for the processors of other tests
     if path := config.getoption("--promises"):
         from tests.support.counting import Collector
