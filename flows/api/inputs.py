@@ -59,7 +59,7 @@ def arguments_named() -> Iterator[None]:
     """Say which argument is not valid.
 
     Raises:
-        ConfigurationError: in the place of pydantic's ValidationError.
+        ConfigurationError: in place of pydantic's ValidationError.
     """
     try:
         yield

@@ -84,12 +84,12 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
     """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
     settings = preparation.settings
     measuring = {backbone.name: _Measuring(JsonFormats.of(backbone)) for backbone in backbones_of(settings)}
-    own, *_ = backbones = {
+    first, *_ = backbones = {
         name: MeteredBackbone(backbone, backbone.formats) for name, backbone in measuring.items()
     }
     writers = tuple(backbones[writer.name] for writer in writer_settings(settings).writers)
-    eliminator = MeteredBackbone(measuring[own])
-    tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
+    eliminator = MeteredBackbone(measuring[first])
+    tools = Tools(backbones[first], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(settings, preparation.inputs, tools)
     questions = preparation.answerable
     step = max(len(questions), SAMPLE)

@@ -64,43 +64,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class WriterSettings:
+class RunBackbones:
     """Settings of the backbones of a run."""
 
-    own: BackboneSettings  # at the temperature of candidates, if it writes them
-    writers: tuple[BackboneSettings, ...]  # in their turns; a recording stands for all of them
-    temperature: float | None = None  # at which the run's backbone is to select; None: its own
+    backbone: BackboneSettings  # the run's; at the temperature of candidates, if it writes them
+    writers: tuple[BackboneSettings, ...]  # of candidates, in their turns; a recording stands for all of them
+    temperature: float | None = None  # at which the run's backbone selects a candidate; None for its setting
 
 
-def writer_settings(settings: EvaluationSettings) -> WriterSettings:
-    """Return the settings of the backbones that write a run's candidates, and of the run's own."""
-    own, candidates = settings.backbone, settings.pipeline.candidates
-    if kind_of(own).replays:
-        return WriterSettings(own, (own,))
-    writers = tuple(_load(name, own) for name in candidates.backbones) or (own,)
+def writer_settings(settings: EvaluationSettings) -> RunBackbones:
+    """Return the settings of a run's backbone, and of those that write its candidates."""
+    backbone, candidates = settings.backbone, settings.pipeline.candidates
+    if kind_of(backbone).replays:
+        return RunBackbones(backbone, (backbone,))
+    writers = tuple(_load_writer(name, backbone) for name in candidates.backbones) or (backbone,)
     if candidates.temperature is None:
-        return WriterSettings(own, writers)
+        return RunBackbones(backbone, writers)
     warm = tuple(writer.model_copy(update={"temperature": candidates.temperature}) for writer in writers)
     for writer in warm:
-        if writer.name == own.name:
-            return WriterSettings(writer, warm, own.temperature)
-    return WriterSettings(own, warm)
+        if writer.name == backbone.name:
+            return RunBackbones(writer, warm, backbone.temperature)
+    return RunBackbones(backbone, warm)
 
 
-def _load(name: str, own: BackboneSettings) -> BackboneSettings:
-    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one.
-
-    The epoch of the run's own holds for all.
-    """
-    if name == own.name:
-        return own
+def _load_writer(name: str, backbone: BackboneSettings) -> BackboneSettings:
+    """Return the backbone of a name or file, with the epoch of the run's; the run's itself where it is that one."""
+    if name == backbone.name:
+        return backbone
     try:
-        backbone = load_backbone_settings(find_conf(), name)
+        writer = load_backbone_settings(find_conf(), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
-    if backbone.name == own.name:
-        return own
-    return backbone if own.epoch is None else backbone.model_copy(update={"epoch": own.epoch})
+    if writer.name == backbone.name:
+        return backbone
+    return writer if backbone.epoch is None else writer.model_copy(update={"epoch": backbone.epoch})
 
 
 def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
@@ -119,14 +116,14 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
         )
     for name, writer in zip(candidates.backbones, writers.writers, strict=False):
         check_backbone(writer, sends_requests=sends_requests)
-        if kind_of(writer).replays and writer is not writers.own:
+        if kind_of(writer).replays and writer is not writers.backbone:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
                 "own and none to these candidates. Name backbones that can answer."
             )
     if sends_requests:
         check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
-    if candidates.n > len(writers.writers) and not kind_of(writers.own).replays:
+    if candidates.n > len(writers.writers) and not kind_of(writers.backbone).replays:
         _check_that_candidates_vary(settings, writers.writers)
 
 
@@ -159,11 +156,11 @@ def check_different(
 ) -> None:
     """Check that backbones which write candidates are different models, or have different settings."""
     names: dict[str, str] = {}
-    for own, writer in zip(settings, writers, strict=True):
-        before = names.setdefault(repr(sorted(writer.identity.items())), own.name)
-        if before != own.name:
+    for name, writer in zip((backbone.name for backbone in settings), writers, strict=True):
+        first = names.setdefault(repr(sorted(writer.identity.items())), name)
+        if first != name:
             raise ConfigurationError(
-                f'pipeline.candidates.backbones: "{before}" and "{own.name}" are one model with the same settings, '
+                f'pipeline.candidates.backbones: "{first}" and "{name}" are one model with the same settings, '
                 "so a reply of one counts as the other's. Name one of them."
             )
 
@@ -187,9 +184,9 @@ def eliminator_settings(
 
 
 def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
-    """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
-    writers = writer_settings(settings)
-    return (writers.own, *(writer for writer in writers.writers if writer.name != writers.own.name))
+    """Return the settings of an evaluation's backbone, and of the others that write candidates."""
+    used = writer_settings(settings)
+    return (used.backbone, *(writer for writer in used.writers if writer.name != used.backbone.name))
 
 
 def is_free(settings: EvaluationSettings) -> bool:
@@ -426,7 +423,7 @@ def check_budget(
 def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
     """Return why calls have no price and are not free, by name of the backbone."""
     writers = writer_settings(settings)
-    used = (writers.own, *writers.writers) if selecting_calls(settings) else writers.writers
+    used = (writers.backbone, *writers.writers) if selecting_calls(settings) else writers.writers
     reasons = {}
     for backbone in used:
         if kind_of(backbone).paid and backbone.tier == BATCH:

@@ -110,7 +110,7 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     prompts, the configuration and the versions of what is installed; and the store of MLflow.
 
     "" where it does not follow from these: see `may_repeat`, and databases on a server, whose content is known by its
-    row counts alone, accepted results in the place of golds, and test suites.
+    row counts alone, accepted results in place of golds, and test suites.
     """
     settings, benchmark = preparation.settings, preparation.benchmark
     databases = {**preparation.databases, **preparation.schema_only}

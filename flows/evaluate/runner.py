@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from pathlib import Path as File
 from typing import Any
 
 from flows.evaluate.demonstrations import QuestionInputs
@@ -34,6 +33,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
 from tasks.settings.pipeline import AgentSettings, PipelineSettings, oracle_settings
@@ -180,7 +180,7 @@ class QuestionRunner:
             oracle=extras.oracle,
             backbone=self.tools.backbone,
             record=record,
-            values=DatabaseValues(database, Home(File(self.settings.home)).values),
+            values=DatabaseValues(database, Home(Path(self.settings.home)).values),
             eliminator=self.tools.eliminator,
             schema_room=room_for(database.schema, self.settings.backbone),
         )
@@ -285,28 +285,14 @@ class Resources:
                 stop_now=control.stop_now,
                 given_up=control.give_up,
             )
-            own_settings = await find_response_mode(settings.backbone, resources.endpoints)
-            settings = settings.model_copy(update={"backbone": own_settings})
-            configured = writer_settings(settings)
-            async with SqlWorkers() as workers, AsyncExitStack() as stack:
-                own = await stack.enter_async_context(open_backbone(configured.own, resources))
-                # a recording has the replies of the eliminator, too
-                eliminator = own if eliminator_name(settings.pipeline) else None
-                if named := eliminator_settings(settings):
-                    eliminator = await stack.enter_async_context(open_backbone(named, resources))
-                opened = {configured.own.name: own}
-                for writer in configured.writers:
-                    if writer.name not in opened:
-                        backbone = await stack.enter_async_context(open_backbone(writer, resources))
-                        opened[writer.name] = backbone
-                writers = tuple(opened[writer.name] for writer in configured.writers)
-                # again, with the response modes that stand for "auto"
-                check_different(configured.writers, writers)
-                source = own.source
+            backbone = await find_response_mode(settings.backbone, resources.endpoints)
+            settings = settings.model_copy(update={"backbone": backbone})
+            async with _open_tools(settings, resources) as tools:
+                source = tools.backbone.source
                 yield cls(
                     settings=settings,
                     control=control,
-                    tools=Tools(own, workers, eliminator, writers, configured.temperature, pace),
+                    tools=tools,
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
@@ -329,6 +315,29 @@ class Resources:
     async def recorded(self, task_runs: int) -> int:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
         return await wait_until_recorded(task_runs, self.control) if task_runs else 0
+
+
+@asynccontextmanager
+async def _open_tools(settings: EvaluationSettings, resources: RunResources) -> AsyncIterator[Tools]:
+    """Start the SQL workers, and open every model of a run once."""
+    models = writer_settings(settings)
+    async with SqlWorkers() as workers, AsyncExitStack() as stack:
+
+        async def opened(backbone: BackboneSettings) -> MeteredBackbone:
+            return await stack.enter_async_context(open_backbone(backbone, resources))
+
+        backbone = await opened(models.backbone)
+        # a recording has the replies of the eliminator, too
+        eliminator = backbone if eliminator_name(settings.pipeline) else None
+        if second := eliminator_settings(settings):
+            eliminator = await opened(second)
+        by_name = {models.backbone.name: backbone}
+        for writer in models.writers:
+            if writer.name not in by_name:
+                by_name[writer.name] = await opened(writer)
+        writers = tuple(by_name[writer.name] for writer in models.writers)
+        check_different(models.writers, writers)  # again, with the response modes that stand for "auto"
+        yield Tools(backbone, workers, eliminator, writers, models.temperature, resources.pace)
 
 
 def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:

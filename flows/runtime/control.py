@@ -151,7 +151,7 @@ async def for_each(
 ) -> list[R]:
     """Do work for every item, `at_once` at a time or all together, and return the results in order.
 
-    `step` is shown after each with the count in the place of its braces: "Running gold {}" as "Running gold 3 of 20".
+    `step` is shown after each with the count in place of its braces: "Running gold {}" as "Running gold 3 of 20".
     """
     gate, done = asyncio.Semaphore(at_once or max(1, len(items))), 0
 

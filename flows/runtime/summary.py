@@ -60,7 +60,7 @@ def print_summary(
 
 
 def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
-    """Print a finished run in the place of an evaluation that would be an exact repetition of it."""
+    """Print a finished run in place of an evaluation that would be an exact repetition of it."""
     print_blocks(
         open_console(stream),
         (

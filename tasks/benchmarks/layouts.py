@@ -35,7 +35,7 @@ Submission = Literal["bird", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class GoldResults:
-    """Results that are right answers to one question, where a benchmark has results in the place of a gold SQL."""
+    """Results that are right answers to one question, where a benchmark has results in place of a gold SQL."""
 
     files: tuple[Path, ...]  # CSV files with a header; one of them has to be found. Only scoring reads them.
     # per file, positions of the columns that have to be there, from 0; () for all

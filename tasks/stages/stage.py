@@ -13,10 +13,9 @@ A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
 
 What happens around a call is decided by the question's `QuestionRun`, which a flow sets for each question.
 
-The cache key of a stage: one rule for what every argument contributes.
-
-An argument either has an identity of its own, or is plain data and contributes all of it. Nothing can be
-forgotten, and no client object, path or secret can get in: anything else raises TypeError.
+One rule decides what each argument contributes to the key: an argument either has an identity of its own, or is plain
+data and contributes all of it. Nothing can be forgotten, and no client object, path or secret can get in: anything else
+raises TypeError.
 """
 
 import ast

@@ -322,7 +322,7 @@ Rows = Annotated[tuple[tuple[Any, ...], ...], PlainSerializer(plain)]
 
 @contextmanager
 def _views(warehouse: Path) -> "Iterator[DuckDBPyConnection]":
-    """Open the warehouse for reading, with the views in the place of its tables."""
+    """Open the warehouse for reading, with the views in place of its tables."""
     if not warehouse.exists():
         raise DataError(f'There is no warehouse {warehouse} yet: "crosscheck evaluate" makes it.')
     with WarehouseFile(warehouse).reading() as connection:

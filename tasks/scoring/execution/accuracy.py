@@ -53,7 +53,7 @@ class Judge:
         that have accepted results; `gold_status` says so.
 
         No SQL, or a blank one, is "no_answer". The gold is "" where there are accepted results only; these count as
-        right under "subset" in the place of the gold's.
+        right under "subset" in place of the gold's.
         """
         stored = {} if self.cache is None else self.cache
         digest = accepted.digest if accepted else ""

@@ -183,7 +183,7 @@ class Rule:
     # whether predicted rows (second) are right given the gold's rows (first), and where the gold has ORDER BY
     matches: Callable[[Sequence[Row], Sequence[Row], Ordering], bool]
     strips_distinct: bool = False  # whether it compares the results of both SQLs without their DISTINCT
-    # whether predicted rows are right given accepted results in the place of a gold SQL; None where the rule knows
+    # whether predicted rows are right given accepted results in place of a gold SQL; None where the rule knows
     # none
     matches_accepted: Callable[[SubsetGold, Sequence[Row]], bool] | None = None
 

@@ -1,4 +1,4 @@
-"""The agents of docs/agents.md, as they stand there, with a scripted model in the place of a paid one.
+"""The agents of docs/agents.md, as they stand there, with a scripted model in place of a paid one.
 
 The model follows OpenAI's chat completions API: it calls the tool once, and then writes the query in a fence.
 """

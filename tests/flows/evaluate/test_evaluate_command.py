@@ -35,7 +35,7 @@ def assert_no_traceback(ran: Ran) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """An evaluation with `--open`, its working folder, and the file that names the page in the place of a browser."""
+    """An evaluation with `--open`, its working folder, and the file that names the page in place of a browser."""
 
     ran: Ran
     home: Path
@@ -44,7 +44,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Opened:
-    """Evaluate six questions, with a program in the place of the one that opens pages on Linux."""
+    """Evaluate six questions, with a program in place of the one that opens pages on Linux."""
     folder = tmp_path_factory.mktemp("evaluated")
     file, program = folder / "opened", folder / "bin" / "xdg-open"
     program.parent.mkdir()

@@ -1,4 +1,4 @@
-"""`crosscheck score` on Spider 2.0-lite: accepted results in the place of gold SQL."""
+"""`crosscheck score` on Spider 2.0-lite: accepted results in place of gold SQL."""
 
 import json
 from pathlib import Path

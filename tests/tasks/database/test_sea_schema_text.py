@@ -1,4 +1,4 @@
-"""The format `values` of SEA-SQL, and values in the place of sample rows."""
+"""The format `values` of SEA-SQL, and values in place of sample rows."""
 
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.schema import Column, ForeignKey, Schema, Table
