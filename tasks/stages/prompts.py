@@ -33,7 +33,7 @@ SECTIONS = "_sections"
 
 def render(name: str, /, block: str = "user", **variables: Any) -> str:
     """Return one block of the template `name` as text."""
-    folder = find_conf() / "prompts"
+    folder = _folder()
     try:
         template = _environment(folder).get_template(f"{name}.jinja")
         if block not in template.blocks:
@@ -56,7 +56,7 @@ def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
 
 def section(name: str, *arguments: Any) -> str:
     """Return the text of a macro of `_sections.jinja`."""
-    return str(getattr(_environment(find_conf() / "prompts").globals["section"], name)(*arguments))
+    return str(getattr(_environment(_folder()).globals["section"], name)(*arguments))
 
 
 def check() -> None:
@@ -64,7 +64,7 @@ def check() -> None:
 
     A template may use what the shipped one of its name uses: a stage gives it nothing else.
     """
-    folder = find_conf() / "prompts"
+    folder = _folder()
     for path in sorted(folder.glob("*.jinja")):
         try:
             _environment(folder).get_template(path.name)
@@ -77,10 +77,20 @@ def check() -> None:
 
 def digest(*names: str) -> str:
     """Return the sha256 over templates and the sections they are made of: part of the cache key of a stage."""
-    return _digest(os.environ.get("CROSSCHECK_CONF"), names)
+    return _digest(_folder(), names)
 
 
 _OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
+
+
+def _folder() -> Path:
+    return _folder_of(os.environ.get("CROSSCHECK_CONF"))
+
+
+@cache
+def _folder_of(conf: str | None) -> Path:
+    """Return the folder under a value of the variable that names it; to look for it takes longer than to render."""
+    return find_conf() / "prompts"
 
 
 @cache
@@ -92,9 +102,7 @@ def _environment(folder: Path) -> Environment:
 
 
 @cache
-def _digest(conf: str | None, names: tuple[str, ...]) -> str:
-    """Return the digest under a value of the variable that names the folder; looking for the folder takes longer."""
-    folder = find_conf() / "prompts"
+def _digest(folder: Path, names: tuple[str, ...]) -> str:
     sources = {name: _source(folder, f"{name}.jinja") for name in (SECTIONS, *names)}
     return hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
 
