@@ -143,8 +143,11 @@ class SharedStages:
 
     def _put(self, key: str, content: bytes) -> None:
         files, path = self._file(key)
-        files.makedirs(path.rpartition("/")[0], exist_ok=True)
-        files.pipe_file(path, content)
+        try:
+            files.pipe_file(path, content)
+        except FileNotFoundError:  # the first result of a stage; object stores have no folders
+            files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            files.pipe_file(path, content)
 
     async def _retried(self, done: str, work: Callable[[], T]) -> T:
         """Do work in a thread, since it waits for the network; a failure is repeated after a pause."""
