@@ -72,9 +72,9 @@ async def evaluate_early(
             await connecting
             return await result_of(await _as_flow(evaluate)(preparation.settings, return_state=True))
         finally:
-            if not answering.done():
+            if not (answering.done() or control.stop.is_set()):
                 control.ask_to_stop()
-                await asyncio.wait({answering})
+            await asyncio.wait({answering})
 
 
 def evaluation(

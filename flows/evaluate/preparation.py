@@ -373,7 +373,7 @@ def settings_of_run(
                 f"It may change {', '.join(HARMLESS)}. To change another setting, evaluate again."
             )
         stored.setdefault(kind, {})[keys[0]] = value
-    if HIDDEN in json.dumps(stored):
+    if HIDDEN in json.dumps(stored, default=str):
         raise DataError(
             f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
             "paid replies are reused."
@@ -382,7 +382,7 @@ def settings_of_run(
     ids = None if whole else ",".join(row.question.id for row in parent.rows)
     rest = {"questions": ids, "data": data, "home": home}
     try:
-        return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
+        return EvaluationSettings.model_validate_json(json.dumps(stored | rest, default=str))
     except ValidationError as error:
         raise ConfigurationError(
             f"The settings of run {name}{', with --set,' if overrides else ''} are not valid in this release: "

@@ -354,8 +354,7 @@ def run_rerun(
 ) -> RunRecord:
     """Send the questions of a plan again, in the present thread; `server` and `preparation` are as in `launched`."""
     with launched(plan.settings, control, server, preparation) as prefect:
-        body = rerun(plan, control, prefect.preparation)
-        repeat = as_flow(body, "rerun", "rerun {settings.run}")
+        repeat = as_flow(rerun(plan, control, prefect.preparation), "rerun", "rerun {settings.run}")
         state = prefect.loop.run(repeat(plan.asked_for, return_state=True))
         control.result = prefect.loop.run(result_of(state))
     assert control.result is not None

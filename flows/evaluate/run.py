@@ -82,7 +82,7 @@ def launched(
                 import_engines()
             if not prefect.external:
                 import_in_background()
-            prefect.wait(control.stop.is_set)
+            prefect.wait(control)
 
         with asyncio.Runner() as loop:
             if not early:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 from flows.prefect.prefect_app import create_database, local_origins, migrate, prefect_app
 from flows.prefect.settings import OWN_SERVER, apply, local_settings
-from flows.runtime.control import Interrupted
+from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import FolderUse, find_running_servers
 from flows.runtime.process import collect_garbage_seldom, importing
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -121,19 +121,19 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             give_up_server()
             return
 
-    def wait(self, stopped: Callable[[], bool] = lambda: False) -> str:
-        """Wait until the server is healthy or `stopped` returns True, set PREFECT_API_URL here and return that URL."""
+    def wait(self, control: Control | None = None) -> str:
+        """Wait until the server is healthy or the user stops it, set PREFECT_API_URL here and return that URL."""
         if self.external:
             _check_external(self.url)
         else:
             if self._process is None:
                 self._start()
-            self._wait_until_healthy(stopped)
+            self._wait_until_healthy(control)
             os.environ["PREFECT_API_URL"] = self.url
             apply({})
         return self.url
 
-    def _wait_until_healthy(self, stopped: Callable[[], bool]) -> None:
+    def _wait_until_healthy(self, control: Control | None) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -147,10 +147,11 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                         return
             except OSError:
                 time.sleep(0.1)
-            if stopped():
+            if control and control.stop.is_set():
                 raise Interrupted(
                     "stopped before Prefect's server answered. Every reply that came is kept: run the same command "
-                    "again to continue."
+                    "again to continue.",
+                    control,
                 )
         raise CrosscheckError(
             f"Prefect's server did not start; its log is {self.log}. Every reply that came is kept.\n"

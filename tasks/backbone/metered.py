@@ -56,8 +56,7 @@ class UnreadableReplies:
 
     def check(self) -> None:
         """Refuse a further request if the run is to stop."""
-        if self._stopped_by:
-            stage = self._stopped_by
+        if stage := self._stopped_by:
             cut_off = self._truncated[stage]
             reason = (
                 f"{cut_off:,} of them were cut off at the token limit: raise backbone.max_tokens."
@@ -352,6 +351,7 @@ class MeteredBackbone:
         if self._budget:
             self._budget.charge(request, reply, self._settings)
         if self._cache:
+            reply = replace(reply, call=replace(reply.call, request=key))  # a user's backbone knows no epoch
             await self._cache.put(reply, request, self._request_identity, self._settings.name)
         return reply
 

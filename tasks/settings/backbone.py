@@ -3,7 +3,7 @@
 import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from tasks.core.errors import did_you_mean
 from tasks.core.outcome import STANDARD
@@ -153,7 +153,7 @@ class BackboneSettings(Settings):
     system_role: bool = True
     """Whether the model's chat template has the role "system"; if not, as Gemma's, its text is put before the first
     message of the user. `response_mode: auto` finds this too."""
-    extra_body: dict[str, Any] = Field(default_factory=dict)
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
     samples_per_request: int = Field(1, ge=1, le=128)
     """Samples of one request, for example of candidates, that are sent together at most, with the parameter `n`: the

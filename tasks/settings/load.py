@@ -265,7 +265,7 @@ def located_override(text: str, folder: Path) -> str:
     """Return an override with absolute paths where it names files in a folder; any other as it is."""
     kind, keys, value = parse_override(text)
     located = _located(kind, ".".join(keys), value, folder)
-    return text if located == value else f"{kind}.{'.'.join(keys)}={json.dumps(located)}"
+    return text if located == value else f"{kind}.{'.'.join(keys)}={json.dumps(located, default=str)}"
 
 
 def parse_override(text: str) -> tuple[str, list[str], Any]:

@@ -90,3 +90,28 @@ def test_an_interrupt_before_the_server_answers_ends_the_command_and_keeps_what_
     again = own.run(*words)
     assert again.code == 0, again.err
     assert len(fake_openai.requests) == QUESTIONS
+
+
+def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight(
+    own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
+) -> None:
+    fake_openai.latency = 8.0
+    process, _ = started_and_stopped(own, words)
+    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
+    ran = end(process, signal.SIGINT, timeout=60)
+    assert ran.code == 130 and "given up" not in ran.err, ran.err
+    fake_openai.latency = 0.0
+    assert own.run(*words).code == 0
+    assert len(fake_openai.requests) == QUESTIONS, "no reply was bought twice"
+
+
+def test_a_second_interrupt_before_the_server_answers_says_what_was_given_up(
+    own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
+) -> None:
+    fake_openai.latency = 30.0
+    process, _ = started_and_stopped(own, words)
+    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
+    process.send_signal(signal.SIGINT)
+    read_until(process, "Stopping")
+    ran = end(process, signal.SIGINT, timeout=60)
+    assert ran.code == 130 and "2 calls in flight were given up" in ran.err, ran.err

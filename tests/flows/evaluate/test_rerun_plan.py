@@ -8,7 +8,7 @@ import pytest
 
 from flows.evaluate.rerun import RerunPlan, plan_rerun
 from flows.evaluate.runner import RerunSpec
-from tasks.core.errors import CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.outcome import Failure
 from tasks.core.records import Question
 from tasks.results.build_record import describe, record_of
@@ -137,6 +137,20 @@ def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) ->
 )
 def test_what_changes_the_meaning_of_the_score_cannot_be_overridden(night: Night, override: str) -> None:
     with pytest.raises(CrosscheckError, match="evaluate again"):
+        night.plan(overrides=(override,))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "backbone.timeout_s=2026-11-30",
+        "backbone.retries=[2026-11-30T07:00:00]",
+        "backbone.concurrency=!!set {a}",
+        "backbone.api_key_env=!!binary aGVsbG8=",
+    ],
+)
+def test_a_value_that_json_has_no_form_for_is_refused(night: Night, override: str) -> None:
+    with pytest.raises(ConfigurationError, match=override.partition("=")[0]):
         night.plan(overrides=(override,))
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import pytest
 
@@ -20,8 +21,9 @@ from tasks.backbone.endpoint import limiter
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError, StoreError
+from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 from tests.support.disk import mounted
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
@@ -68,6 +70,30 @@ async def test_another_sample_temperature_or_text_is_another_request(
     for request in (*requests, *requests):
         await backbone.complete(request)
     assert len(fake_openai.requests) == 4
+
+
+async def test_a_backbone_of_ones_own_is_paid_once_in_each_epoch(
+    settings: BackboneSettings, cache: ReplyCache
+) -> None:
+    class Own:
+        identity: ClassVar = {"kind": "own"}
+        paid = 0
+
+        async def complete(self, request: Request) -> Reply:
+            self.paid += 1
+            call = Call(request_key(self.identity, request), "own", Usage(), cached=False, seconds=0.1)
+            return Reply(f"reply {self.paid}", call)
+
+    own = Own()
+    texts, stored = [], []
+    for epoch in ("monday", "monday", "tuesday", None, "tuesday", None):
+        of_epoch = settings.model_copy(update={"epoch": epoch})
+        given = await backbone_of(own, of_epoch, RunResources(cache)).complete(asking())
+        texts.append(given.text)
+        entry = cache.entry(given.call.request)
+        stored.append(entry and entry.text)
+    assert texts == ["reply 1", "reply 1", "reply 2", "reply 3", "reply 2", "reply 3"]
+    assert stored == texts, "the stored reply of each call is the one that it got"
 
 
 async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:

@@ -279,6 +279,8 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
             "backbone.response_mode=jsn_object",
             'there is no response mode "jsn_object". Did you mean "json_object"?',
         ),
+        ("backbone.extra_body={day: 2026-11-30}", "not a valid JSON value"),
+        ("backbone.extra_body={limits: [.nan]}", "a finite number, not nan"),
         ("backbone.kind=opnai", 'there is no backbone "opnai". Did you mean "openai"?'),
     ],
 )
