@@ -23,8 +23,15 @@ Ids = str | Iterable[str | int]
 
 
 def overrides(settings: Settings | None) -> tuple[str, ...]:
-    """Return settings as texts for `--set`, whose values are YAML, of which JSON is a part."""
-    return tuple(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (settings or {}).items())
+    """Return settings as texts for `--set`, whose values are YAML, of which JSON is a part.
+
+    >>> overrides({"backbone.retries": 3, "benchmark.folder": Path("my/data")})
+    ('backbone.retries=3', 'benchmark.folder="my/data"')
+    """
+    values = {
+        key: json.dumps(value, ensure_ascii=False, default=str) for key, value in (settings or {}).items()
+    }
+    return tuple(f"{key}={value}" for key, value in values.items())
 
 
 def grid_axes(grid: Mapping[str, Sequence[Any]] | None) -> list[list[str]]:
