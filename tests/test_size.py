@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 875,
-    "flows/cli": 3_494,
+    "flows/cli": 3_496,
     "flows/evaluate": 6_887,
     "flows/matrix": 1_112,
     "flows/pages": 1_296,
