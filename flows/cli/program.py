@@ -62,6 +62,10 @@ class LazyGroup(click.Group):
             with formatter.section('Further commands ("crosscheck help commands" explains them)'):
                 formatter.write_text(", ".join(FURTHER))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; without any, print the help."""
+        return super().parse_args(ctx, args or ["--help"])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -110,9 +114,7 @@ def run(arguments: Sequence[str]) -> int:
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
-        code = crosscheck.main(
-            args=list(arguments) or ["--help"], prog_name="crosscheck", standalone_mode=False
-        )
+        code = crosscheck.main(args=list(arguments), prog_name="crosscheck", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
         code = ExitCode.INTERRUPTED

@@ -244,15 +244,15 @@ class Gate(Settings):
 
 
 def age(text: str) -> datetime.timedelta:
-    """Return an age.
+    """Return an age, of 100 years at most: older than all runs, and a date.
 
     >>> age("90d"), age("12h")
     (datetime.timedelta(days=90), datetime.timedelta(seconds=43200))
     """
-    match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
+    match = re.fullmatch(r"(\d{1,9})([dhm])", text.strip())
     if not match:
         raise ConfigurationError(f"--keep {text}: write a number and d, h or m, for example 90d.")
-    return datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
+    return min(datetime.timedelta(**{_UNITS[match[2]]: int(match[1])}), datetime.timedelta(days=36_500))
 
 
 def _checked(text: str) -> str:

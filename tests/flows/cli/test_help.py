@@ -224,3 +224,10 @@ def test_without_a_command_the_help_is_printed_once_to_standard_output() -> None
     ran = in_process.run()
     assert ran.code == 0 and not ran.err
     assert ran.out.count("Usage:") == 1 and "evaluate" in ran.out
+
+
+@pytest.mark.parametrize("group", [path for path, command in ALL.items() if isinstance(command, click.Group)])
+def test_a_group_without_a_command_prints_its_help_once_to_standard_output(group: str) -> None:
+    ran = in_process.run(*group.split())
+    assert ran.code == 0 and not ran.err
+    assert ran.out.count("Usage:") == 1 and "Commands:" in ran.out

@@ -130,6 +130,11 @@ def test_equal_figures_are_equal_files_in_each_format(tmp_path: Path) -> None:
         ("stages", [record()] * 5, "at most 4 runs"),
         ("causes", [record().model_copy(update={"metrics": {}})], "for a known cause"),
         ("pareto", [record(0, None)], "The cost of the run .* is unknown"),
+        (
+            "pareto",
+            [record(0, None, settings={"pipeline": {"kind": "predictions"}})],
+            "unknown: its answers were made elsewhere. Leave the run out",
+        ),
         ("pareto", [record(0, 0.0)], "All of these runs are free"),
         (
             "pareto",

@@ -96,3 +96,9 @@ def test_an_age_is_a_number_and_a_unit(text: str) -> None:
         age(text)
     with pytest.raises(ValueError, match="for example 90d"):
         Keep(age=text)
+
+
+@pytest.mark.parametrize("text", ["999999d", "999999999d", "999999999m"])
+def test_an_age_before_the_first_date_keeps_all_runs(text: str) -> None:
+    found = kept(run("old", 9000), run("older", 9001), keep=Keep(age=text, runs=1))
+    assert not found.removable
