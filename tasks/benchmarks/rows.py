@@ -39,7 +39,7 @@ class Row:
     @property
     def question_id(self) -> str | None:
         """The id of its question, under any of the names in use; None where it has none."""
-        key = next((key for key in ID_NAMES if self.content.get(key) not in (None, "")), None)
+        key = next((key for key in ID_NAMES if self.content.get(key) is not None), None)
         return None if key is None else self.identity(key)
 
     def first(self, keys: Sequence[str]) -> Any:
