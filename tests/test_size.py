@@ -15,7 +15,7 @@ BUDGETS = {
     "flows/cli": 3_494,
     "flows/evaluate": 6_891,
     "flows/matrix": 1_112,
-    "flows/pages": 1_296,
+    "flows/pages": 1_297,
     "flows/pipelines": 940,
     "flows/prefect": 2_375,
     "flows/runtime": 856,
@@ -27,9 +27,9 @@ BUDGETS = {
     "tasks/pages": 2_837,
     "tasks/results": 6_601,
     "tasks/retrieval": 1_540,
-    "tasks/scoring": 5_226,
+    "tasks/scoring": 5_228,
     "tasks/settings": 2_134,
-    "tasks/sql": 2_367,
+    "tasks/sql": 2_369,
     "tasks/stages": 3_352,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""

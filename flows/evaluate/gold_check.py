@@ -92,8 +92,8 @@ class Verified:
 
     @property
     def suggested(self) -> tuple[str, ...]:
-        """Ids for the benchmark's quarantine list: the present ones, and those whose gold SQL fails."""
-        faults = {check.id for check in self.report.faults}
+        """Ids for the benchmark's quarantine list: the present ones, and those of which every gold SQL fails."""
+        faults = {check.id for check in self.report.faults} - {check.id for check in self.report.finished}
         if self.golds.by_question:
             faults |= set(self.benchmark.quarantine)
         order = {gold.id: position for position, gold in enumerate(self.golds.golds)}
@@ -183,7 +183,7 @@ async def _differing(
         whole = all(result.ok and len(result.rows) == result.row_count for result in (original, translated))
         return whole and not strict(original.rows, translated.rows, ordered=False)
 
-    checks = [check for check in report.finished if check.database_id in originals]
+    checks = [check for check in report.first_finished if check.database_id in originals]
     results = await asyncio.gather(*map(differs, checks))
     return tuple(check.id for check, is_different in zip(checks, results, strict=True) if is_different)
 
@@ -191,8 +191,8 @@ async def _differing(
 async def _decisions(
     report: GoldReport, databases: Mapping[str, Database], judge: Judge, progress: Progress
 ) -> dict[str, Decision]:
-    """Look at every gold that runs, with as many at a time as there are workers."""
-    checks = report.finished
+    """Look at the first gold of every question, if it runs, with as many at a time as there are workers."""
+    checks = report.first_finished
 
     async def look(check: GoldCheck) -> Decision:
         return await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)

@@ -91,7 +91,7 @@ def gold_document(verified: Verified) -> Document:
         *translated,
         _counts(report),
         *_list("Failing, stopped or too large", report.faults),
-        *_list("Database cannot be read: run the command again", report.unreadable),
+        *_list("Database cannot be read: run the command again", report.by_class["unreadable_database"]),
         *_list("Slow", report.slow),
         *_per_database("Empty", report.by_class["empty"]),
         *_per_database("Without a database", report.by_class["missing_database"]),
@@ -106,8 +106,8 @@ def gold_document(verified: Verified) -> Document:
         "bad" if report.faults else "",
         reading(
             Sentence(
-                "If a gold query fails, is stopped by the time limit or returns too large a result, every "
-                "prediction of its question counts as wrong. An empty result may be right."
+                "If every gold query of a question fails, is stopped by the time limit or returns too large a result, "
+                "each prediction counts as wrong. An empty result may be right."
             )
         ),
         name=f"Golds of {benchmark.name}",
@@ -121,15 +121,16 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
         whose = settings_file if verified.golds.by_question else "this file (positions)"
         title = f"No prediction can be right under these. Suggested quarantine for {whose}:"
         yield Section(title, (Sentence(f"quarantine: {json.dumps(list(verified.suggested))}"),))
-    elif not verified.report.unreadable:
-        yield Section("Every gold query runs: no question has to be left out.", ())
+    elif not verified.report.by_class["unreadable_database"]:
+        which = "One gold query of every question" if verified.report.faults else "Every gold query"
+        yield Section(f"{which} runs: no question has to be left out.", ())
 
 
 def _undecided(verified: Verified) -> Iterator[Block]:
     """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
     if verified.decisions is None:
         return
-    undecided, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
+    undecided, sqls = verified.undecided, {check.id: check.sql for check in verified.report.first_finished}
     unchecked = list(verified.unchecked)
     rows = tuple(
         (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))

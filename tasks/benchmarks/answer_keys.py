@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts import SearchPaths, Split, layout_of
-from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, files_digest, read_json, read_objects
+from tasks.benchmarks.rows import DATABASE_NAMES, files_digest, read_json, read_objects
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.records import Question
 from tasks.core.wording import and_more, counted, shorten, storable
@@ -271,8 +271,7 @@ def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
     """Read a JSON list, JSON lines or CSV of objects with an id and a SQL; several rows of one id are several SQLs."""
     answers: dict[str, KeyAnswer] = {}
     for row in read_objects(file):
-        value = row.first(ID_NAMES)
-        if value is None:
+        if (identity := row.question_id) is None:
             raise DataError(f'{row.place}: the key "question_id" is missing. Add it, or take the item out.')
         if row.content.get("action"):
             raise DataError(
@@ -285,18 +284,15 @@ def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
             row.optional_text("evidence"),
             str(row.first(REASON_NAMES) or ""),
         )
-        if earlier := answers.get(str(value)):
-            earlier.sqls = tuple(dict.fromkeys((*earlier.sqls, *answer.sqls)))
-        else:
-            answers[str(value)] = answer
+        first = answers.setdefault(identity, answer)
+        first.sqls = tuple(dict.fromkeys((*first.sqls, *answer.sqls)))
     return _key(name, [file], answers, official, unknown_allowed=False)
 
 
 def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     for row in (row for file in files if file.suffix == ".json" for row in read_objects(file)):
-        reason = row.first(REASON_NAMES)
-        if reason and row.content.get("question_id") is not None:
-            yield str(row.content["question_id"]), str(reason)
+        if (reason := row.first(REASON_NAMES)) and row.question_id:
+            yield row.question_id, str(reason)
 
 
 def _key(

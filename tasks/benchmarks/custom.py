@@ -137,11 +137,10 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
             f'{row.place}: is about the database "{database}", which is not given. Add its file with --database; '
             f"given are {', '.join(databases)}."
         )
-    identity = row.first(ID_NAMES)
     golds = row.texts(sql_names)
     difficulty = row.optional_text("difficulty")
     return {
-        "question_id": str(row.position if identity is None else identity),
+        "question_id": str(row.position) if row.first(ID_NAMES) is None else row.question_id,
         "db_id": database,
         "question": row.text(["question"]),
         "evidence": row.optional_text("evidence") or "",

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from tasks.benchmarks.rows import (
-    ID_NAMES,
     Row,
     files_digest,
     json_line_rows,
@@ -132,7 +131,7 @@ class Layout:
         rows: dict[str, Row] = {}
         repeated: list[str] = []
         for row in json_rows(path):
-            identity = _identity(row)
+            identity = row.question_id or str(row.position)
             if identity in rows and rows[identity].content == row.content:
                 identity = f"{identity}-2"
                 repeated.append(identity)
@@ -207,12 +206,6 @@ def layout_of(name: str) -> Layout:
     """Return the layout of a name, or of `path/to/file.py:class`."""
     layout: type[Layout] = LAYOUTS.get(name)
     return layout()
-
-
-def _identity(row: Row) -> str:
-    """Return a question's id, under any of the names in use; without one, its position."""
-    name = next((name for name in ID_NAMES if row.content.get(name) is not None), None)
-    return str(row.position) if name is None else row.identity(name)
 
 
 @LAYOUTS.register("bird-test")

@@ -32,9 +32,15 @@ class Row:
     @property
     def place(self) -> str:
         """The row's place for a message: file, position, and id where it has one."""
-        named = self.content.get("question_id")
+        named = self.first(ID_NAMES)
         place = f"{self.file}, {self.where}"
         return place if named is None else f"{place}, question_id {named}"
+
+    @property
+    def question_id(self) -> str | None:
+        """The id of its question, under any of the names in use; None where it has none."""
+        key = next((key for key in ID_NAMES if self.content.get(key) is not None), None)
+        return None if key is None else self.identity(key)
 
     def first(self, keys: Sequence[str]) -> Any:
         """Return the value under the first of `keys` that has one; None where there is none."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tasks.sql.parsing import exp, parse, tokens
+from tasks.sql.parsing import exp, parse, tokens, write
 
 SPIDER_OPERATORS = (("> =", ">="), ("< =", "<="), ("! =", "!="))
 """Operators that tokenised predictions write apart, and what Spider's evaluator makes of them, also within texts."""
@@ -37,11 +37,7 @@ def postprocessed(sql: str, dialect: str) -> str:
 
 
 def with_joined_operators(sql: str) -> str:
-    """Return a SQL with the operators joined that tokenised queries write apart.
-
-    >>> with_joined_operators("SELECT a FROM t WHERE b > = 2")
-    'SELECT a FROM t WHERE b >= 2'
-    """
+    """Return a SQL with the operators joined that tokenised queries write apart."""
     for apart, joined in SPIDER_OPERATORS:
         sql = sql.replace(apart, joined)
     return sql
@@ -82,7 +78,7 @@ def without_concatenation(sql: str, dialect: str) -> str:
     """Replace concatenations with `||` in the outermost SELECT by lists of their columns.
 
     Texts between them are dropped. A concatenation of fewer than two columns stays, and so does every one in a query
-    with DISTINCT, GROUP BY or set operations, whose meaning would change. So does a SQL that cannot be read.
+    with DISTINCT, GROUP BY or set operations, whose meaning would change. So does a SQL that cannot be read or written.
 
     >>> without_concatenation("SELECT first || ' ' || last AS name, age FROM person", "sqlite")
     'SELECT first, last, age FROM person'
@@ -97,7 +93,7 @@ def without_concatenation(sql: str, dialect: str) -> str:
         return sql
     rewritten = tree.copy()
     rewritten.set("expressions", [column.copy() for columns in listed for column in columns])
-    return rewritten.sql(dialect=dialect)
+    return write(rewritten, dialect) or sql
 
 
 def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tasks.sql.parsing import exp, parse, tokens
+from tasks.sql.parsing import exp, parse, tokens, write
 
 SLOT = "_"
 _NEGATED = "__not"
@@ -54,13 +54,13 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     if isinstance(parsed.tree, exp.Select) and not parsed.tree.expressions:
         return SkeletonReading(None, "it selects nothing")
     try:
-        text = _bare(parsed.tree).sql(dialect, comments=False, normalize_functions="lower", copy=False)
+        text = write(_bare(parsed.tree), dialect, comments=False, normalize_functions="lower", copy=False)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError) as error:
         return SkeletonReading(
             None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         )
     sql_tokens = tokens(text, dialect)
-    if sql_tokens is None:
+    if not sql_tokens:
         return SkeletonReading(None, "its skeleton cannot be read")
     return SkeletonReading(
         " ".join(_in_one_way([word for token in sql_tokens for word in token.text.lower().split()]))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tasks.database.dialects import SQLITE, dialect_of
 from tasks.database.schema import Schema
-from tasks.sql.parsing import exp, parse
+from tasks.sql.parsing import exp, parse, write
 from tasks.sql.resolution import resolve
 
 Kind = Literal["integer", "real", ""]
@@ -140,11 +140,12 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:
-        translated = tree.sql(target)
+        translated, same = write(tree, target), write(parsed.tree, source)
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
-    bare, same = _bare(translated), _bare(parsed.tree.sql(source))
-    return Transpiled(translated, changed=bare != same, unknown_division=unknown)
+    if not translated or not same:
+        return Transpiled(sql, problem="its functions stand too deep within each other")
+    return Transpiled(translated, changed=_bare(translated) != _bare(same), unknown_division=unknown)
 
 
 def _bare(sql: str) -> str:

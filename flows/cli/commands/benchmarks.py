@@ -72,8 +72,8 @@ class Init(options.Json):
 class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, options.Files):
     """Run every gold query of a benchmark, and list those that fail, are slow or return nothing.
 
-    If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
-    quarantine list.
+    If every gold query of a question fails, each of its predictions counts as wrong: put the question on the
+    benchmark's quarantine list.
 
     Examples:
       crosscheck benchmarks verify --benchmark bird-dev --data ~/text2sql
@@ -125,7 +125,7 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
                 undecided=not self.no_undecided,
             )
         self._show(VerifiedDocument.model_validate(verified), gold_document(verified))
-        if verified.report.unreadable:
+        if verified.report.by_class["unreadable_database"]:
             return ExitCode.TRY_AGAIN
         return ExitCode.NEGATIVE if self.strict and verified.report.faults else ExitCode.DONE
 

@@ -222,6 +222,8 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
     if isinstance(content, list):
         rows = (object_row(path, number, item) for number, item in enumerate(content))
         return "rows", _rows(rows, reading)
+    if _named(list(content), ID_NAMES):
+        return "rows", _rows([object_row(path, 0, content)], reading)
     if set(content) == {"columns", "data"}:
         return "table", _rows(_table(path, content), reading)
     return "bird", _bird(path, content)

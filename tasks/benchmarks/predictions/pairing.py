@@ -302,25 +302,24 @@ class LinkNames(NamedTuple):
 def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     """Read links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
 
-    A column is written `table.column`. Objects without "question_id" belong to the questions of the whole
+    A column is written `table.column`. Objects without an id belong to the questions of the whole
     benchmark in their order, and must be as many.
     """
     rows = list(json_line_rows(path) if not read_text(path).lstrip().startswith("[") else json_rows(path))
-    with_id = sum("question_id" in row.content for row in rows)
-    if with_id not in (0, len(rows)):
+    ids = [identity for row in rows if (identity := row.question_id) is not None]
+    if len(ids) not in (0, len(rows)):
         raise DataError(
-            f"{path}: {with_id:,} of its {len(rows):,} objects have a question_id. Give it to all or none."
+            f"{path}: {len(ids):,} of its {len(rows):,} objects have a question_id. Give it to all or none."
         )
     questions = [question.id for question in benchmark.questions]
-    if not with_id and len(rows) != len(questions):
+    if not ids and len(rows) != len(questions):
         raise DataError(
             f"{path} has {counted(len(rows), 'object')}, but {benchmark.settings.name} has "
             f"{counted(len(questions), 'question')}. They "
             'have no ids, so object N must be about question N; or give each a "question_id".'
         )
-    ids = [str(row.content["question_id"]) for row in rows] if with_id else questions
     links: dict[str, LinkNames] = {}
-    for identity, row in zip(ids, rows, strict=True):
+    for identity, row in zip(ids or questions, rows, strict=True):
         if identity in links:
             raise DataError(
                 f"{row.place}: question {identity} has a link already. Keep one for each question."

@@ -168,7 +168,7 @@ class TurnLine(_Line):
     tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
     sql: str | None = None
     submitted: bool | None = None
-    model: str = ""
+    model: str | None = None
     input_tokens: Tokens = None
     cached_input_tokens: Tokens = None
     output_tokens: Tokens = None
@@ -180,7 +180,7 @@ class TurnLine(_Line):
     def call(self) -> Call:
         """What is known of its model call."""
         usage = Usage(self.input_tokens, self.cached_input_tokens, self.output_tokens, self.reasoning_tokens)
-        return known_call(self.model, usage, self.seconds, self.cost_usd)
+        return known_call(self.model or "", usage, self.seconds, self.cost_usd)
 
 
 class _Function(BaseModel):
@@ -202,14 +202,14 @@ class MessageLine(BaseModel):
     tool_call_id: str | None = None
     error: bool | str | None = None
     usage: dict[str, Any] | None = None
-    model: str = ""
+    model: str | None = None
     cost_usd: Amount = None
     seconds: Amount = None
 
     @property
     def call(self) -> Call:
         """What is known of the call that gave the message."""
-        return known_call(self.model, usage_of(self.usage), self.seconds, self.cost_usd)
+        return known_call(self.model or "", usage_of(self.usage), self.seconds, self.cost_usd)
 
 
 class TrajectoryLine(_Line):

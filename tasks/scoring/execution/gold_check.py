@@ -41,7 +41,7 @@ SplitName = Literal["dev", "train"]
 class Gold:
     """One gold SQL."""
 
-    id: str  # the question's id; its position, from 0, where the source has only positions
+    id: str  # the question's id, which several may share; its position, from 0, where the source has only positions
     database_id: str  # the database it is meant for
     sql: str  # the SQL
 
@@ -92,6 +92,12 @@ class GoldReport:
         return tuple(check for check in self.checks if check.found in FINISHED)
 
     @property
+    def first_finished(self) -> tuple[GoldCheck, ...]:
+        """Of them the first golds of questions, which figures that need one SQL take."""
+        first = {check.id: check for check in reversed(self.checks)}
+        return tuple(check for check in self.finished if first[check.id] is check)
+
+    @property
     def slow(self) -> tuple[GoldCheck, ...]:
         """Gold that finished and took longer than the threshold, slowest first."""
         slow = [check for check in self.finished if (check.seconds or 0.0) > self.slow_s]
@@ -101,11 +107,6 @@ class GoldReport:
     def faults(self) -> tuple[GoldCheck, ...]:
         """Gold that does not run to its end."""
         return tuple(check for check in self.checks if check.found in FAULTS)
-
-    @property
-    def unreadable(self) -> tuple[GoldCheck, ...]:
-        """Gold whose database cannot be read."""
-        return tuple(check for check in self.checks if check.found == "unreadable_database")
 
     @property
     def p95_s(self) -> float | None:
@@ -182,13 +183,14 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     """
     settings = benchmark.settings
     if file is not None:
-        golds, evaluated = read_gold_file(file), _evaluated(benchmark)
+        golds, evaluated = read_gold_file(file), _evaluated(benchmark, {})
         same = [(g.database_id, g.sql) for g in golds] == [(g.database_id, g.sql.strip()) for g in evaluated]
         return Golds(str(file), evaluated if same else golds, same)
     if split == "dev":
         if not benchmark.gold:
             raise DataError(f"{settings.name} has no gold SQL, so there is none to run.")
-        return Golds(", ".join(map(str, benchmark.question_files)), _evaluated(benchmark), True)
+        evaluated = _evaluated(benchmark, benchmark.further_gold)
+        return Golds(", ".join(map(str, benchmark.question_files)), evaluated, True)
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
         return Golds(str(path), read_gold_file(path), False)
@@ -198,16 +200,16 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
             "of gold SQL with --gold FILE."
         )
     numbered = enumerate(benchmark.demonstrations)
-    return Golds(
-        ", ".join(map(str, benchmark.train_files)),
-        tuple(Gold(str(number), d.database_id, d.sql) for number, d in numbered),
-        False,
-    )
+    golds = tuple(Gold(str(number), d.database_id, d.sql) for number, d in numbered)
+    return Golds(", ".join(map(str, benchmark.train_files)), golds, False)
 
 
-def _evaluated(benchmark: Benchmark) -> tuple[Gold, ...]:
+def _evaluated(benchmark: Benchmark, further: Mapping[str, Sequence[str]]) -> tuple[Gold, ...]:
     return tuple(
-        Gold(q.id, q.database_id, benchmark.gold[q.id]) for q in benchmark.questions if q.id in benchmark.gold
+        Gold(question.id, question.database_id, sql)
+        for question in benchmark.questions
+        if question.id in benchmark.gold
+        for sql in (benchmark.gold[question.id], *further.get(question.id, ()))
     )
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,28 @@ def test_every_gold_is_classified_and_listed(settings_file: str) -> None:
     assert [check["id"] for check in found["timeout"]] == ["4"]
     assert [(check["id"], check["seconds"]) for check in found["missing_database"]] == [("5", None)]
     assert found["suggested_quarantine"] == ["2", "3", "4"], "what fails, and what is there already"
+
+
+def test_of_a_question_with_several_golds_all_are_run_and_one_that_runs_is_enough(settings_file: str) -> None:
+    questions = Path(settings_file).parent / "bench" / "dev.json"
+    right, wrong = "SELECT name FROM item", "SELECT nme FROM item"
+    several = [
+        {"question_id": key, "db_id": "shop", "question": f"question {key}", "SQL": sqls}
+        for key, sqls in {"1": [wrong, right], "2": [right, wrong], "3": [wrong, wrong + " LIMIT 1"]}.items()
+    ]
+
+    def verified() -> Any:
+        questions.write_text(json.dumps(several), encoding="utf-8")
+        return run(
+            "benchmarks", "verify", "--benchmark", settings_file, "--set", "benchmark.quarantine=[]", "--json"
+        )
+
+    found = verified().json
+    assert [check["id"] for check in found["error"]] == ["1", "2", "3", "3"]
+    assert found["suggested_quarantine"] == ["3"]
+    assert found["golds"] == 6
+    several.pop()
+    assert "One gold query of every question runs: no question has to be left out." in verified().err
 
 
 def test_the_printed_quarantine_is_read_back_by_the_settings(settings_file: str) -> None:

@@ -67,6 +67,11 @@ def changed(key: AnswerKey) -> dict[str, Any]:
             '{"question_id": 9, "SQL": "SELECT 90", "reason": "Wrong."}\n'
             '{"question_id": 11, "SQL": ["SELECT 11", "SELECT 12"]}\n',
         ),
+        (
+            "floats.jsonl",
+            '{"id": 9.0, "SQL": "SELECT 90", "reason": "Wrong."}\n{"id": 11.0, "SQL": "SELECT 11"}\n'
+            '{"id": " 11", "SQL": "SELECT 12"}\n',
+        ),
     ],
 )
 def test_what_differs_in_a_key_replaces_the_gold(tmp_path: Path, name: str, text: str) -> None:

@@ -34,6 +34,13 @@ def test_a_list_without_ids_is_in_the_order_of_the_questions(tmp_path: Path) -> 
     assert read(tmp_path, json.dumps([LINK, empty])) == {"7": NAMES, "8": LinkNames((), ())}
 
 
+@pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
+def test_an_id_counts_under_any_name_that_predictions_may_give_it(tmp_path: Path, name: str) -> None:
+    empty = {"tables": [], "columns": []}
+    links = read(tmp_path, json.dumps([{name: 8.0, **LINK}, {name: " 7", **empty}]))
+    assert links == {"8": NAMES, "7": LinkNames((), ())}
+
+
 def test_json_lines_with_ids_may_leave_questions_out(tmp_path: Path) -> None:
     assert read(tmp_path, "\n" + json.dumps({"question_id": 8, **LINK}) + "\n\n") == {"8": NAMES}
 

@@ -188,6 +188,13 @@ def test_questions_and_predictions_have_their_ids_under_the_same_names(
     assert pair(read_predictions(path), bird.load()).sqls == {f"a{n}": f"SELECT {-n}" for n in range(3)}
 
 
+@pytest.mark.parametrize("name", ["p.json", "p.jsonl", "p.txt"])
+def test_one_object_is_one_prediction_whatever_the_name_of_the_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"question_id": 7, "sql": "SELECT 1"}\n', encoding="utf-8")
+    read = read_predictions(tmp_path / name)
+    assert [(entry.question_id, entry.sql) for entry in read.entries] == [("7", "SELECT 1")]
+
+
 def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
     folder = tmp_path / "submission"
     folder.mkdir()

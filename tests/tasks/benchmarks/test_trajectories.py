@@ -215,7 +215,7 @@ def test_messages_of_the_chat_protocol_are_turns(write: Write) -> None:
         },
         {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "1"}]},
         {"role": "tool", "tool_call_id": "d", "content": "no JSON", "error": "not JSON"},
-        {"role": "assistant", "content": "```sql\nSELECT 2\n```"},
+        {"role": "assistant", "content": "```sql\nSELECT 2\n```", "model": None},
     ]
     found = outcome(write({"question_id": 7, "messages": messages}))
     first, second = found.stages

@@ -17,6 +17,7 @@ from tasks.sql.resolution import query_parts
 from tasks.sql.rewriting import ordering, without_concatenation, without_distinct
 from tasks.sql.same_query import query_key
 from tasks.sql.skeleton import read_skeleton
+from tasks.sql.transpiling import transpile
 
 SCHEMA = Schema("d", tuple(Table(name, (Column("id"), Column("a"))) for name in ("t", "u")), dialect="sqlite")
 DIALECT = SCHEMA.dialect
@@ -34,6 +35,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "resolved_elements": lambda sql: resolved_elements(sql, SCHEMA),
     "used_elements": lambda sql: used_elements(sql, SCHEMA),
     "query_parts": lambda sql: query_parts(sql, SCHEMA),
+    "transpile": lambda sql: transpile(sql, DIALECT, "duckdb", SCHEMA),
 }
 
 DEEP = MAX_NESTING - 1
@@ -56,6 +58,11 @@ SHAPES = {
     "queries in SELECT": "SELECT (" * DEEP + "SELECT a FROM t" + ")" * DEEP,
     "dates": "SELECT " + "DATE(" * DEEP + "'now'" + ")" * DEEP,
     "dates beside each other": "SELECT " + ", ".join(["DATETIME(" * 14 + "'now'" + ")" * 14] * 20),
+    "arguments that are written twice": "SELECT "
+    + "GREATEST(" * DEEP
+    + "a"
+    + ", 1)" * DEEP
+    + " || id FROM t",
     "a loop of 200 KB": "SELECT a FROM t WHERE a IN (SELECT a FROM t JOIN u) UNION " * 3500,
 }
 
