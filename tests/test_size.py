@@ -11,16 +11,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 875,
-    "flows/cli": 3_494,
+    "flows/api": 882,
+    "flows/cli": 3_496,
     "flows/evaluate": 6_891,
     "flows/matrix": 1_112,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
-    "flows/prefect": 2_375,
+    "flows/prefect": 2_384,
     "flows/runtime": 856,
     "tasks/backbone": 7_675,
-    "tasks/benchmarks": 3_781,
+    "tasks/benchmarks": 3_776,
     "tasks/core": 1_415,
     "tasks/database": 5_563,
     "tasks/documents": 1_349,
@@ -30,7 +30,7 @@ BUDGETS = {
     "tasks/scoring": 5_228,
     "tasks/settings": 2_134,
     "tasks/sql": 2_369,
-    "tasks/stages": 3_352,
+    "tasks/stages": 3_359,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 310

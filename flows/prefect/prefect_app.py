@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flows.prefect.settings import apply
 from tasks.core.files import atomic_create
 from tasks.core.own_pages import own_origins, own_pages
-from tasks.database.sqlite_files import Template
+from tasks.database.sqlite_files import Template, locked_folder
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -58,13 +58,17 @@ def create_database(path: Path) -> None:
 
 
 def migrate(path: Path) -> None:
-    """Create the database by Prefect's migrations if there is none, and keep the template."""
-    if not path.exists():
-        from prefect.server.database import provide_database_interface
+    """Create the database by Prefect's migrations if there is none, and keep the template.
 
-        asyncio.run(provide_database_interface().create_db())
-        if path.exists():  # the user's settings may name another database
-            TEMPLATE.keep(path)
+    Two evaluations may begin together in a new working folder: the second waits until the first has created it.
+    """
+    with locked_folder(path.parent):
+        if not path.exists():
+            from prefect.server.database import provide_database_interface
+
+            asyncio.run(provide_database_interface().create_db())
+            if path.exists():  # the user's settings may name another database
+                TEMPLATE.keep(path)
 
 
 def serve(host: str, port: int) -> None:

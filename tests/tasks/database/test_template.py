@@ -40,14 +40,17 @@ migrate(Path(sys.argv[1]))
 
 
 @pytest.mark.slow
-def test_prefects_database_is_migrated_once_and_then_copied(tmp_path: Path, cache: Path) -> None:
+def test_prefects_database_is_migrated_once_by_two_processes_and_then_copied(
+    tmp_path: Path, cache: Path
+) -> None:
     first = tmp_path / "first" / "prefect.db"
     create_database(first)
     assert not first.exists()
     environment = os.environ | {"PREFECT_HOME": str(first.parent), "PYTHONPATH": str(ROOT)}
     environment.pop("PREFECT_API_URL", None)
     program = [sys.executable, "-c", MIGRATED_BY_PREFECT, str(first)]
-    subprocess.run(program, env=environment, check=True, capture_output=True)
+    migrating = [subprocess.Popen(program, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [process.communicate()[1] for process in migrating] == [b"", b""]
     assert [file.name for file in cache.iterdir()] == [prefect_app.TEMPLATE.file.name]
     second = tmp_path / "second" / "prefect.db"
     create_database(second)
