@@ -78,6 +78,8 @@ def first_problem(error: Exception) -> str:
 
     if isinstance(error, OSError):
         return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte {error.start} is {error.object[error.start]:#04x}): save it as UTF-8"
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]

@@ -72,7 +72,7 @@ def check() -> None:
         except TemplateError as error:
             raise ConfigurationError(_explain(folder, path.stem, error)) from None
         except UnicodeDecodeError as error:
-            raise ConfigurationError(f"The prompt {path} cannot be read: {error}.") from None
+            raise ConfigurationError(f"The prompt {path} cannot be read: {first_problem(error)}.") from None
 
 
 def digest(*names: str) -> str:

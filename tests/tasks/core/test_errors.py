@@ -38,6 +38,9 @@ def test_what_is_wrong_with_a_file_is_said_without_number_and_path(tmp_path: Pat
     assert first_problem(caught.value) == "Is a directory"
     assert first_problem(OSError("the disk went away")) == "the disk went away"
     assert first_problem(ValueError("not a number")) == "not a number"
+    with pytest.raises(UnicodeDecodeError) as undecodable:
+        "Zürich".encode("latin-1").decode()
+    assert first_problem(undecodable.value) == "it is not UTF-8 (byte 1 is 0xfc): save it as UTF-8"
 
 
 def test_a_place_of_stage_results_that_is_no_folder_is_said_without_number(
