@@ -22,7 +22,7 @@ from tasks.pages.run_tables import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
 from tasks.scoring import metric
-from tasks.scoring.cost import by_endpoint, calls_in_words, in_words
+from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import Ratio, Score, StageScore
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
@@ -236,12 +236,9 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
         scratch = "" if same else f", {money(cost.from_scratch_usd)} from scratch"
         parts = [f"paid {money(cost.cost_usd)}{scratch} ({calls_in_words(cost)})", *by_endpoint(cost)]
     if record.seconds is not None:
-        parts.append(_time_taken(record) + (f", {total_time(seconds)}" if seconds else ""))
+        took = f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
+        parts.append(f"{took}, {total_time(seconds)}" if seconds else took)
     return "; ".join(parts)
-
-
-def _time_taken(record: RunRecord) -> str:
-    return f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
 
 
 def _changed(record: RunRecord) -> Iterator[str]:
@@ -294,10 +291,9 @@ def _details(
     yield from _document_head(record)
     yield from run_tables(record)
     yield from tables
+    yield Sentence(cost_sentence(record, seconds))
     yield from _remarks(record)
     yield from compared_sentences(compared)
-    if seconds is not None:
-        yield Sentence(total_time(seconds))
 
 
 def _document_head(record: RunRecord) -> Iterator[Block]:
@@ -334,9 +330,6 @@ def run_description(record: RunRecord) -> str:
 
 
 def _remarks(record: RunRecord) -> Iterator[Block]:
-    cost = record.cost
-    took = "" if record.seconds is None else f", {_time_taken(record)}"
-    yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
     texts = {problem.text for problem in problems(record)}
     yield Bullets(tuple(text for text in (*record.remarks, *record.notes) if text not in texts))
     if judge := record.judge:

@@ -132,7 +132,7 @@ def test_what_predictions_cost_is_unknown_on_every_display(
     for name, ran in printed.items():
         assert ran.code == 0, (name, ran.err)
         assert "$0.0000" not in ran.out, name
-    assert "unknown calls paid, unknown from the cache, paid unknown" in printed["show"].out
+    assert "cost unknown: the answers were made elsewhere" in printed["show"].out
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert "$0.0000" not in text and "0 paid call" not in text, page.name
