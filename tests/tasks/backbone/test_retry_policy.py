@@ -13,6 +13,7 @@ import pytest
 
 from tasks.backbone.endpoint import limiter, retry_policy
 from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.retry_policy import UNREACHABLE_S, RetryPolicy, longest_call, longest_call_s
 from tasks.backbone.protocol import Message, Request
@@ -133,6 +134,7 @@ async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_ti
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, models: int
 ) -> None:
     """As llama-cpp-python's server: what it is asked while it works, it answers afterwards."""
+    import_client()  # an evaluation does so before; on a slow machine it takes the second of the probe
     monkeypatch.setattr(limiter, "PROBE_S", 1.0)
     fake_openai.models, fake_openai.latency, fake_openai.one_at_a_time = models, 0.5, True
     settings = settings.model_copy(update={"timeout_s": 60.0, "concurrency": 4})
