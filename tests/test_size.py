@@ -13,13 +13,13 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 882,
     "flows/cli": 3_496,
-    "flows/evaluate": 6_891,
+    "flows/evaluate": 6_892,
     "flows/matrix": 1_112,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
     "flows/prefect": 2_384,
     "flows/runtime": 856,
-    "tasks/backbone": 7_675,
+    "tasks/backbone": 7_676,
     "tasks/benchmarks": 3_776,
     "tasks/core": 1_417,
     "tasks/database": 5_563,
@@ -29,7 +29,7 @@ BUDGETS = {
     "tasks/retrieval": 1_540,
     "tasks/scoring": 5_228,
     "tasks/settings": 2_134,
-    "tasks/sql": 2_369,
+    "tasks/sql": 2_370,
     "tasks/stages": 3_359,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""

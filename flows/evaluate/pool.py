@@ -172,10 +172,11 @@ class _Pool:
         filled_now = {question.database_id for question in running} - self._ended
         waits = filled_now if self._settings.fills_prefix_cache else ()
         question = next((question for question in self._queue if question.database_id not in waits), None)
-        if question:
-            self._queue.remove(question)
-            if self._backpressure and self._runner.task_runs:
-                await self._backpressure.wait(self._runner.task_runs.begun)
+        if question is None:
+            return None
+        self._queue.remove(question)
+        if self._backpressure and self._runner.task_runs:
+            await self._backpressure.wait(self._runner.task_runs.begun)
         return question
 
     async def add(self, question: Question, task: asyncio.Task[Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""One question of a run: what was asked, what each stage made of it, and its result beside the gold's."""
+"""What `crosscheck show RUN QUESTION` prints: the question, each stage's value, and the results of prediction and gold."""
 
 import asyncio
 from collections import Counter

@@ -31,7 +31,7 @@ OWN_SERVER = {
     "PREFECT_SERVER_EVENTS_STREAM_OUT_ENABLED": "false",
     "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
     "PREFECT_UI_ENABLED": "0",
-    # Nor block types: of two servers that write them into one new database, the second would end.
+    # No block types either: two servers that register them in one new database at the same time fail.
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "DO_NOT_TRACK": "1",

@@ -351,7 +351,8 @@ class MeteredBackbone:
         if self._budget:
             self._budget.charge(request, reply, self._settings)
         if self._cache:
-            reply = replace(reply, call=replace(reply.call, request=key))  # a user's backbone knows no epoch
+            # A user's own backbone computes the key without the epoch.
+            reply = replace(reply, call=replace(reply.call, request=key))
             await self._cache.put(reply, request, self._request_identity, self._settings.name)
         return reply
 

@@ -121,10 +121,10 @@ def pareto(runs: Sequence[RunRecord], width: Width) -> "Figure":
 
 def _cost(run: RunRecord) -> float:
     if (usd := run.cost.from_scratch_usd) is None:
-        why = "its model has no prices. Add prices to the backbone file, or leave"
+        reason = "its model has no prices. Add prices to the backbone file, or leave the run out"
         if run.made_elsewhere:
-            why = "its answers were made elsewhere. Leave"
-        raise DataError(f"The cost of the run {run.run_id} is unknown: {why} the run out.")
+            reason = "its answers were made elsewhere. Leave the run out"
+        raise DataError(f"The cost of the run {run.run_id} is unknown: {reason}.")
     return usd
 
 

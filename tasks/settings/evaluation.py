@@ -244,7 +244,7 @@ class Gate(Settings):
 
 
 def age(text: str) -> datetime.timedelta:
-    """Return an age, of 100 years at most: older than all runs, and a date.
+    """Return an age, at most 100 years: no run is older, and a larger one can lie before the first date.
 
     >>> age("90d"), age("12h")
     (datetime.timedelta(days=90), datetime.timedelta(seconds=43200))

@@ -38,7 +38,8 @@ SIMPLE_NESTING, SIMPLE_TOKENS, SIMPLE_BARE_JOINS = 6, 400, 4
 """Limits of SQL that is parsed in this process, within 0.2 s; 4 of 2,568 golds of BIRD and Spider are beyond them. Each
 further level of some functions, such as DATE, doubles the time."""
 MAX_WRITTEN_FUNCTIONS = 8
-"""Functions within each other in SQL that is written; golds have 6. Arguments of some (GREATEST) are written twice."""
+"""Maximum depth of nested functions in SQL that sqlglot generates; gold SQL has up to 6. sqlglot generates the arguments
+of some functions, such as GREATEST, twice, so that each level doubles the time."""
 MAX_TOKENIZED_CHARACTERS = 50_000
 """Characters of a SQL that is split into tokens, which takes time in proportion to its length."""
 
@@ -147,7 +148,7 @@ def _parse_here(sql: str, dialect: str) -> Parsed:
 
 
 def write(tree: "exp.Expr", dialect: str, **options: Any) -> str:
-    """Write a tree as SQL; "" where functions stand too deep within each other."""
+    """Generate the SQL of a tree; "" where its functions are nested too deeply."""
     depths: dict[int, int] = {}
     for node in tree.walk():
         is_function = isinstance(node, exp.Func) and not isinstance(node, exp.And | exp.Or | exp.Case)

@@ -144,7 +144,7 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
     if not translated or not same:
-        return Transpiled(sql, problem="its functions stand too deep within each other")
+        return Transpiled(sql, problem="its functions are nested too deeply")
     return Transpiled(translated, changed=_bare(translated) != _bare(same), unknown_division=unknown)
 
 

@@ -89,7 +89,7 @@ def _folder() -> Path:
 
 @cache
 def _folder_of(conf: str | None) -> Path:
-    """Return the folder under a value of the variable that names it; to look for it takes longer than to render."""
+    """Return the folder for a value of CROSSCHECK_CONF; finding it takes longer than rendering a prompt."""
     return find_conf() / "prompts"
 
 

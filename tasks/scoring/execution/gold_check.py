@@ -41,7 +41,7 @@ SplitName = Literal["dev", "train"]
 class Gold:
     """One gold SQL."""
 
-    id: str  # the question's id, which several may share; its position, from 0, where the source has only positions
+    id: str  # the question's id, shared by all of its golds; its position, from 0, where the source has only positions
     database_id: str  # the database it is meant for
     sql: str  # the SQL
 
@@ -93,7 +93,7 @@ class GoldReport:
 
     @property
     def first_finished(self) -> tuple[GoldCheck, ...]:
-        """Of them the first golds of questions, which figures that need one SQL take."""
+        """The first gold of each question, if it runs, for figures that need one SQL per question."""
         first = {check.id: check for check in reversed(self.checks)}
         return tuple(check for check in self.finished if first[check.id] is check)
 

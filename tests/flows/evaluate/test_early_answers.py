@@ -92,12 +92,20 @@ def test_an_interrupt_before_the_server_answers_ends_the_command_and_keeps_what_
     assert len(fake_openai.requests) == QUESTIONS
 
 
+def with_two_calls_in_flight(
+    own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI, latency: float
+) -> Forked:
+    """Start an evaluation whose server does not answer, and wait until both of its requests are sent."""
+    fake_openai.latency = latency
+    process, _ = started_and_stopped(own, words)
+    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
+    return process
+
+
 def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
-    fake_openai.latency = 8.0
-    process, _ = started_and_stopped(own, words)
-    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
+    process = with_two_calls_in_flight(own, words, fake_openai, latency=8.0)
     ran = end(process, signal.SIGINT, timeout=60)
     assert ran.code == 130 and "given up" not in ran.err, ran.err
     fake_openai.latency = 0.0
@@ -108,9 +116,7 @@ def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight(
 def test_a_second_interrupt_before_the_server_answers_says_what_was_given_up(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
-    fake_openai.latency = 30.0
-    process, _ = started_and_stopped(own, words)
-    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
+    process = with_two_calls_in_flight(own, words, fake_openai, latency=30.0)
     process.send_signal(signal.SIGINT)
     read_until(process, "Stopping")
     ran = end(process, signal.SIGINT, timeout=60)
