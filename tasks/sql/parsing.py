@@ -38,8 +38,8 @@ SIMPLE_NESTING, SIMPLE_TOKENS, SIMPLE_BARE_JOINS = 6, 400, 4
 """Limits of SQL that is parsed in this process, within 0.2 s; 4 of 2,568 golds of BIRD and Spider are beyond them. Each
 further level of some functions, such as DATE, doubles the time."""
 MAX_WRITTEN_FUNCTIONS = 8
-"""Maximum depth of nested functions in SQL that sqlglot generates; gold SQL has up to 6. sqlglot generates the arguments
-of some functions, such as GREATEST, twice, so that each level doubles the time."""
+"""Maximum depth of nested functions in generated SQL; gold SQL has up to 6. sqlglot generates the arguments of some
+functions, such as GREATEST, twice, so that each level doubles the time."""
 MAX_TOKENIZED_CHARACTERS = 50_000
 """Characters of a SQL that is split into tokens, which takes time in proportion to its length."""
 
@@ -70,6 +70,8 @@ def parse(sql: str, dialect: str) -> Parsed:
 
     >>> parse("SELECT a FROM t", "sqlite").tree.key
     'select'
+    >>> parse("SELECT FROM WHERE", "sqlite").tree is None
+    True
     """
     if len(sql) > MAX_SQL_CHARACTERS:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")

@@ -37,7 +37,11 @@ def postprocessed(sql: str, dialect: str) -> str:
 
 
 def with_joined_operators(sql: str) -> str:
-    """Return a SQL with the operators joined that tokenised queries write apart."""
+    """Return a SQL with the operators joined that tokenised queries write apart.
+
+    >>> with_joined_operators("SELECT a FROM t WHERE b > = 2")
+    'SELECT a FROM t WHERE b >= 2'
+    """
     for apart, joined in SPIDER_OPERATORS:
         sql = sql.replace(apart, joined)
     return sql
