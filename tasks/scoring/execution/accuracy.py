@@ -10,6 +10,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.scoring.execution.judge_job import (
+    REPEATABLE,
     Ballot,
     Compared,
     Grouped,
@@ -23,10 +24,6 @@ from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.sql.rewriting import Ordering, as_spider_executes, ordering
-
-REPEATABLE = frozenset({"ok", "error"})
-"""Statuses that a repetition on the same database would give again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Judge:
@@ -67,10 +64,10 @@ class Judge:
             predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
             gold = _query(gold_sql, database.dialect, is_gold=True) if gold_sql else None
             job = JudgeJob(gold, predicted, self.rules, self.timeout_s, accepted)
-            gold_status, judged = await _compare(self.workers, database, job)
+            gold_status, judged, repeatable = await _compare(self.workers, database, job)
             verdicts[""] = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
             verdicts |= {query.sql: verdict for query, verdict in zip(predicted, judged, strict=True)}
-            for sql in to_judge if gold_status in REPEATABLE else ():
+            for sql in to_judge if repeatable and gold_status in REPEATABLE else ():
                 if not sql or verdicts[sql].status in REPEATABLE:
                     stored[keys[sql]] = verdicts[sql]
         return {name: verdicts[sql] for name, sql in sqls.items()}
@@ -90,15 +87,16 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
             return Compared(lost.status, ())
     alone = await _compare(workers, database, job._replace(predicted=()))
     gold = job.gold if alone.gold_status == "ok" else None
-    verdicts = []
+    verdicts, repeatable = [], alone.repeatable
     for query in job.predicted:
         try:
             compared = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
+            repeatable &= compared.repeatable
             verdicts.append(replace(compared.verdicts[0], gold_status=alone.gold_status))
         except WorkerLost as lost:
             wrong = dict.fromkeys(job.rules, False)
             verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=alone.gold_status))
-    return Compared(alone.gold_status, tuple(verdicts))
+    return Compared(alone.gold_status, tuple(verdicts), repeatable)
 
 
 async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:

@@ -21,6 +21,9 @@ MAX_COMPARED_ROWS = 100_000
 COMPARING_S = 15.0
 """Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
+REPEATABLE = frozenset({"ok", "error"})
+"""Statuses that a repetition on the same database would give again."""
+
 
 class Query(NamedTuple):
     """One SQL to execute."""
@@ -66,6 +69,7 @@ class Compared(NamedTuple):
     # status of the gold, "" where it was not executed; "ok" where accepted results stand for it
     gold_status: str
     verdicts: tuple[Verdict, ...]  # one per prediction, in order
+    repeatable: bool = True  # whether no form without DISTINCT exceeded a limit, which a repetition may not
 
 
 def compare(session: "Session", job: JudgeJob) -> Compared:
@@ -79,16 +83,19 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
     gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
     status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
     plain_gold = _without_distinct(session, job, gold)
+    repeatable = plain_gold is None or plain_gold.status in REPEATABLE
+    strips_distinct = plain_gold is not None and plain_gold.ok
     verdicts = []
     for query in job.predicted:
         result = session.run_known(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
         for rule in job.rules:
             expected, actual = gold, result
-            if RULES[rule].strips_distinct and plain_gold is not None:
+            if RULES[rule].strips_distinct and strips_distinct:
                 expected = plain_gold
                 if query.plain != query.sql:
                     actual = session.run_known(query.plain, timeout_s=limit)
+                    repeatable &= actual.status in REPEATABLE
             correct[rule] = _is_right(rule, job, expected, actual)
         wrong = not all(correct.values())
         verdicts.append(
@@ -103,7 +110,7 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
                 difference=_difference(gold, result) if wrong else "",
             )
         )
-    return Compared(status, tuple(verdicts))
+    return Compared(status, tuple(verdicts), repeatable)
 
 
 def _difference(gold: "Result | None", predicted: "Result") -> Difference:
@@ -123,14 +130,13 @@ def _difference(gold: "Result | None", predicted: "Result") -> Difference:
 
 
 def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
-    """Return the gold's result without DISTINCT; None where DISTINCT is to stay on both sides."""
+    """Return the gold's result without DISTINCT; None where no rule asks for it, or the gold does not finish."""
     query = job.gold
     if query is None or gold is None or not job.strips_distinct or gold.status != "ok":
         return None
     if query.plain == query.sql:
         return gold
-    plain = session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
-    return plain if plain.status == "ok" else None
+    return session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
 
 
 def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:

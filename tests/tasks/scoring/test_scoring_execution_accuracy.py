@@ -173,3 +173,18 @@ async def test_known_verdicts_are_not_executed_again(workers: SqlWorkers, shop: 
     await workers.close()
     again = await Judge(workers, RULES, 0.3, cache).verdicts(shop, gold, {"a": "SELECT 4"})
     assert again["a"] == first["a"] == first["b"]
+
+
+@pytest.mark.parametrize("exceeding", ["gold", "prediction"])
+async def test_a_verdict_is_not_kept_if_a_query_without_its_distinct_exceeds_a_limit(
+    shop: Database, exceeding: str
+) -> None:
+    cache: dict[VerdictKey, Verdict] = {}
+    many, one = "SELECT DISTINCT 1 FROM item AS a, item AS b", "SELECT 1"  # 1 row each; 16 without DISTINCT
+    gold, candidate = (many, one) if exceeding == "gold" else (one, many)
+    async with SqlWorkers(1, limits=Limits(max_rows=10)) as pool:
+        verdicts = await Judge(pool, ("bird", "spider"), 5, cache).verdicts(shop, gold, {"a": candidate})
+        assert (verdicts["a"].status, verdicts["a"].gold_status) == ("ok", "ok")
+        assert not cache
+        await Judge(pool, ("bird",), 5, cache).verdicts(shop, gold, {"a": candidate})
+    assert len(cache) == 1, "rule bird keeps DISTINCT"
