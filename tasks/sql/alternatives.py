@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 from sqlglot import exp
 
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import parse, write
 
 Kind = Literal[
     "limit_tie",
@@ -273,12 +273,12 @@ class Alternatives:
     @property
     def same(self) -> str:
         """The query as sqlglot writes it: a result other than the query's own means that it cannot be rewritten."""
-        return self.tree.sql(dialect=self.dialect)
+        return write(self.tree, self.dialect)
 
     @property
     def probes(self) -> tuple[str, ...]:
         """Queries whose only column are the values of a sort key, or of an argument of MIN or MAX, in their order."""
-        return tuple(probe(key).sql(dialect=self.dialect) for key in sort_keys(self.tree))
+        return tuple(write(probe(key), self.dialect) for key in sort_keys(self.tree))
 
     def pairs(self, width: int, text_numbers: Sequence[bool]) -> Iterator[Pair]:
         """Yield the pairs that apply.
@@ -328,7 +328,7 @@ class Alternatives:
             break_ties(
                 node, width if node is copy else None, downwards=bool(downwards and downwards(copy, node))
             )
-        return copy.sql(dialect=self.dialect)
+        return write(copy, self.dialect)
 
 
 def find_alternatives(sql: str, dialect: str) -> Alternatives | None:

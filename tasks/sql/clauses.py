@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from tasks.database.schema import Schema
-from tasks.sql.parsing import exp, parse
+from tasks.sql.parsing import exp, parse, write
 from tasks.sql.resolution import connected
 from tasks.sql.rewriting import with_joined_operators
 
@@ -180,7 +180,7 @@ class _Reader:
                 order=self._order(tree, scope),
                 limited=bool(tree.args.get("limit")),
             )
-        return Clauses(select=(Term(tree.sql(self.schema.dialect)),))
+        return Clauses(select=(Term(write(tree, self.schema.dialect)),))
 
     def _set_operation(self, tree: "exp.SetOperation", outer: _Scope | None) -> Clauses:
         first, last = self.query(tree.this, outer), self.query(tree.expression, outer)

@@ -203,10 +203,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
         return _read_json(path, text, reading)
     if ending == ".json":
         raise DataError(f"{path} is not JSON: it begins with {start!r}. {_VALID}")
-    head = text.split("\n", 1)[0].lower()
-    if ending in (".csv", ".tsv") or (
-        re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
-    ):
+    if ending in (".csv", ".tsv") or _is_header(text.lstrip().split("\n", 1)[0].lower()):
         return "csv", _rows(csv_rows(path), reading, names_in="the header")
     return "lines", _lines(text)
 
@@ -310,6 +307,12 @@ def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
             raise DataError(f'{path}: the key "{key}" is there twice. Take one out.')
         content[key] = value
     return content
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line in lower case is the header of a table, and not a SQL that reads such a column."""
+    has_id = re.search(r"\b(question|instance)_id\b", line) and ("," in line or "\t" in line)
+    return bool(has_id) and not re.match(r"[\s(]*(select|with)\s", line)
 
 
 def _is_object(line: str) -> bool:

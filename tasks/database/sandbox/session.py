@@ -37,7 +37,7 @@ OVERHEAD = 512
 _WORDS = r"random|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
 _CALLS = (
     r"now|rand|random_\w+|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|timeofday|get_current_\w+|txid_\w+"
-    r"|pg_current_\w+|connection_id|last_insert_id"
+    r"|pg_current_\w+|connection_id|last_insert_id|array_shuffle|array_sample"
 )
 # one group after \b: most places of a SQL fail there at once
 _VOLATILE = re.compile(

@@ -195,6 +195,13 @@ def test_one_object_is_one_prediction_whatever_the_name_of_the_file(tmp_path: Pa
     assert [(entry.question_id, entry.sql) for entry in read.entries] == [("7", "SELECT 1")]
 
 
+@pytest.mark.parametrize("start", ["SELECT question_id, 1", "select a, question_id, b", "(WITH x AS (SELECT 1,", ""])
+def test_sql_that_reads_a_column_of_ids_is_not_the_header_of_a_table(tmp_path: Path, start: str) -> None:
+    content = f"{start or 'question_id,sql'}\n7,SELECT 2\n"
+    (tmp_path / "p.txt").write_text(content, encoding="utf-8")
+    assert read_predictions(tmp_path / "p.txt").format == ("lines" if start else "csv")
+
+
 def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
     folder = tmp_path / "submission"
     folder.mkdir()

@@ -160,6 +160,7 @@ async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_r
         ("SELECT born < DATE 'today' FROM town", True),
         ("SELECT 'Yesterday'::date", True),
         ("SELECT random_normal()", True),
+        ("SELECT array_shuffle(ARRAY[1, 2])", True),
         ("SELECT date(day) FROM item", False),
         ("SELECT random_seed, nowhere FROM item", False),
     ],

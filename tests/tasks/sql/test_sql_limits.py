@@ -10,6 +10,7 @@ import pytest
 
 from tasks.database.schema import Column, Schema, Table
 from tasks.sql import parsing
+from tasks.sql.alternatives import find_alternatives
 from tasks.sql.clauses import hardness
 from tasks.sql.elements import cross_elements, resolved_elements, used_elements
 from tasks.sql.parsing import MAX_BARE_JOINS, MAX_NESTING, MAX_SQL_CHARACTERS, parse, remarks
@@ -41,6 +42,15 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 DEEP = MAX_NESTING - 1
 
 
+def alternatives(sql: str) -> object:
+    """Write a query, its probes and its pairs, whose sort keys are all taken for numbers in texts."""
+    found = find_alternatives(sql, DIALECT)
+    return found and (found.same, list(found.pairs(1, [True] * len(found.probes))))
+
+
+FUNCTIONS["alternatives"] = alternatives
+
+
 def filled(before: str, unit: str, after: str) -> str:
     """Repeat a unit up to the longest SQL that is parsed."""
     return before + unit * ((MAX_SQL_CHARACTERS - len(before) - len(after)) // len(unit)) + after
@@ -63,6 +73,11 @@ SHAPES = {
     + "a"
     + ", 1)" * DEEP
     + " || id FROM t",
+    "sort keys that are written twice": "SELECT MAX(a) FROM t WHERE "
+    + "GREATEST(" * DEEP
+    + "a"
+    + ", 1)" * DEEP
+    + " GROUP BY id ORDER BY SUM(a) LIMIT 1",
     "a loop of 200 KB": "SELECT a FROM t WHERE a IN (SELECT a FROM t JOIN u) UNION " * 3500,
 }
 
