@@ -25,6 +25,7 @@ from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.sql.rewriting import Ordering, as_spider_executes, ordering
 
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Comparison of SQL with gold SQL by execution."""

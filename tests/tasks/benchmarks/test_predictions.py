@@ -195,7 +195,9 @@ def test_one_object_is_one_prediction_whatever_the_name_of_the_file(tmp_path: Pa
     assert [(entry.question_id, entry.sql) for entry in read.entries] == [("7", "SELECT 1")]
 
 
-@pytest.mark.parametrize("start", ["SELECT question_id, 1", "select a, question_id, b", "(WITH x AS (SELECT 1,", ""])
+@pytest.mark.parametrize(
+    "start", ["SELECT question_id, 1", "select a, question_id, b", "(WITH x AS (SELECT 1,", ""]
+)
 def test_sql_that_reads_a_column_of_ids_is_not_the_header_of_a_table(tmp_path: Path, start: str) -> None:
     content = f"{start or 'question_id,sql'}\n7,SELECT 2\n"
     (tmp_path / "p.txt").write_text(content, encoding="utf-8")
