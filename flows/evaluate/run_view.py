@@ -4,22 +4,32 @@ It imports no client of a model: that would take a third of the command's time.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from flows.evaluate.paper_tables import schemas_of
-from flows.runtime.folders import Folders
 from tasks.core.errors import CrosscheckError
-from tasks.database.schema import Schema
 from tasks.pages.run_page import RunView, causes_of
 from tasks.results.build_record import record_of
 from tasks.results.run_record import FINISHED, JsonDocument, RunRecord, at
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore
 
+if TYPE_CHECKING:
+    from flows.runtime.folders import Folders
+    from tasks.database.schema import Schema
 
-def view_run(record: RunRecord, folders: Folders) -> RunView:
-    """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
-    schemas: dict[str, Schema] = {}
+
+def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True) -> RunView:
+    """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions.
+
+    Without `by_question`, these are left out, and the files of a finished run are not read.
+    """
+    if not by_question and record.status in FINISHED and "errors" in record.metrics:
+        return RunView(record)
+    from flows.evaluate.paper_tables import schemas_of
+
+    schemas: Mapping[str, Schema] = {}
     problem = ""
     try:
         schemas = schemas_of(record, folders)

@@ -178,8 +178,8 @@ class Show(options.Details, options.Files):
         from flows.runtime.summary import print_summary
         from tasks.results.run_record import json_of
 
-        view = view_run(stored, self.folders)
         only = self.wrong or self.unanswered
+        view = view_run(stored, self.folders, by_question=only or self.details or self.as_json)
         kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
         listed = {kind: rows for kind, rows in kinds.items() if getattr(self, kind) or not only}
 

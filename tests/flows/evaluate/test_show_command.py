@@ -257,3 +257,17 @@ def test_a_long_and_hostile_question_is_one_line_whole_in_a_pipe_and_as_wide_as_
         json.loads(run_here("show", "latest", "--wrong", "--json").out)["listed"]["wrong"][0]["question"]
         == text
     )
+
+
+def test_the_first_screen_is_made_without_the_benchmarks_files_and_lists_with_them(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(home.warehouse)
+    record = warehouse.read_run(keep(home, asked, judged(asked)))
+    warehouse.finish(record.model_copy(update={"metrics": {**record.metrics, "errors": {}}}))
+    read: list[str] = []
+    monkeypatch.setattr(
+        "flows.evaluate.paper_tables.schemas_of", lambda run, folders: read.append(run.run_id) or {}
+    )
+    assert "execution accuracy" in run_here("show", "latest").out and not read
+    assert run_here("show", "latest", "--wrong").out and len(read) == 1
