@@ -216,7 +216,7 @@ class Encoder:
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging as transformers_logging
 
-            transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+            transformers_logging.disable_progress_bar()
             logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
             # no revision: the hub's client would not note the download as the newest, nor find it again offline
             with _unpacked(self._source) as location:
