@@ -13,27 +13,27 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 882,
     "flows/cli": 3_496,
-    "flows/evaluate": 6_892,
-    "flows/matrix": 1_112,
+    "flows/evaluate": 6_907,
+    "flows/matrix": 1_113,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
     "flows/prefect": 2_384,
-    "flows/runtime": 856,
+    "flows/runtime": 862,
     "tasks/backbone": 7_676,
     "tasks/benchmarks": 3_779,
     "tasks/core": 1_417,
     "tasks/database": 5_563,
     "tasks/documents": 1_349,
     "tasks/pages": 2_830,
-    "tasks/results": 6_601,
+    "tasks/results": 6_603,
     "tasks/retrieval": 1_540,
-    "tasks/scoring": 5_233,
-    "tasks/settings": 2_134,
-    "tasks/sql": 2_376,
+    "tasks/scoring": 5_240,
+    "tasks/settings": 2_144,
+    "tasks/sql": 2_378,
     "tasks/stages": 3_359,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 310
+MAX_MODULES = 311
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -35,7 +35,7 @@ from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.records import Question
 from tasks.results.run_record import RunRecord
-from tasks.settings.evaluation import Only
+from tasks.settings.choices import Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data
 
 if TYPE_CHECKING:

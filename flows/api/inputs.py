@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import sentence
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 
 Settings = Mapping[str, Any]
 Ids = str | Iterable[str | int]

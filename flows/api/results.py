@@ -61,7 +61,7 @@ class Results:
         **more: Any,
     ) -> "EvaluationSettings":
         from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.evaluation import EvaluationChoice
+        from tasks.settings.choices import EvaluationChoice
 
         with arguments_named():
             choice = EvaluationChoice(
@@ -76,7 +76,7 @@ class Results:
             return evaluation_settings(choice)
 
     def _labels(self) -> Mapping[str, str]:
-        from tasks.settings.evaluation import labels
+        from tasks.settings.choices import labels
 
         others = [f"{key}={value}" for key, value in self.tags.items() if key not in ("name", "note")]
         return labels(self.tags.get("name"), others, self.tags.get("note")).as_tags

@@ -34,7 +34,7 @@ from flows.runtime.output import emit_json, write_page
 from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
 from tasks.settings.base import Metavar as Metavar
-from tasks.settings.evaluation import EvaluationNames, QuestionSelection
+from tasks.settings.choices import EvaluationNames, QuestionSelection
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -365,7 +365,7 @@ class Files(Data, Output):
     def settings_of(self, **others: Any) -> "EvaluationSettings":
         """Return the settings of an evaluation: fields of `EvaluationChoice` have the values of options or others."""
         from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.evaluation import EvaluationChoice
+        from tasks.settings.choices import EvaluationChoice
 
         settings_here = {
             name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
@@ -464,7 +464,7 @@ class Labels(Command):
     @property
     def labels(self) -> dict[str, str]:
         """Tags of the run, its name and note among them."""
-        from tasks.settings.evaluation import labels
+        from tasks.settings.choices import labels
 
         return labels(self.name, self.tag, self.note).as_tags
 

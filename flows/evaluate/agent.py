@@ -34,7 +34,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema_text import SchemaView
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 from tasks.settings.pipeline import PromptSettings
 
 MAX_QUERIES = 1_000

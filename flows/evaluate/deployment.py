@@ -28,7 +28,8 @@ from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
 from tasks.core.registry import is_in_file
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels, RerunSettings
+from tasks.settings.choices import EvaluationChoice, Labels
+from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home, find_conf, find_data, find_home
 from tasks.settings.load import load_settings
 

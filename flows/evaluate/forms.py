@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import KINDS
-from tasks.settings.evaluation import EvaluationNames, Keep, Labels, RerunChoice, Workload
+from tasks.settings.choices import EvaluationNames, Keep, Labels, RerunChoice, Workload
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.load import known_names
 

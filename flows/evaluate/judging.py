@@ -28,7 +28,8 @@ from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 from tasks.results.run_record import FINISHED, Count, JsonDocument, RunRecord, at
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
-from tasks.settings.evaluation import EvaluationSettings, QuestionSelection
+from tasks.settings.choices import QuestionSelection
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages import prompts
 from tasks.stages.schema_prompt import ExecutedSql, show_result
 

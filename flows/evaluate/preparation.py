@@ -45,7 +45,8 @@ from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.linking import make_oracle
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.evaluation import HARMLESS, EvaluationSettings
+from tasks.settings.choices import HARMLESS
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import load_backbone_settings, parse_override

@@ -24,7 +24,8 @@ from tasks.database.database import Database, digests_of
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import PINNED, EvaluationSettings, Only, QuestionSelection, RerunSettings
+from tasks.settings.choices import PINNED, Only, QuestionSelection
+from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home
 
 _OWN_TAGS = (

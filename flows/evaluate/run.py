@@ -24,7 +24,8 @@ from tasks.results.parameters import flatten, stored_settings
 from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.backbone import AUTO
-from tasks.settings.evaluation import HARMLESS, EvaluationSettings
+from tasks.settings.choices import HARMLESS
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
 if TYPE_CHECKING:

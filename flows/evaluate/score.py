@@ -41,7 +41,7 @@ from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 from tasks.stages.links import read_link
 
 

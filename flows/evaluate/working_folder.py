@@ -33,7 +33,7 @@ from tasks.results.retention import (
 )
 from tasks.results.run_record import JsonDocument, TextOrNull, at
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import Keep
+from tasks.settings.choices import Keep
 from tasks.settings.home import Home, find_replies
 
 log = logging.getLogger(__name__)

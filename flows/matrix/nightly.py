@@ -59,7 +59,8 @@ from tasks.results.night_baseline import (
 )
 from tasks.results.run_record import NIGHT
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
+from tasks.settings.choices import Gate, Keep
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)

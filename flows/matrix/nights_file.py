@@ -11,7 +11,7 @@ from flows.evaluate.forms import OWN_FILE, Matrix
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import KINDS
 from tasks.settings.base import Settings
-from tasks.settings.evaluation import Gate, Keep
+from tasks.settings.choices import Gate, Keep
 from tasks.settings.load import located_name, located_override, read_settings
 
 TEMPLATE = """\

@@ -8,7 +8,7 @@ from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.files import read_file
 from tasks.core.records import Question
 from tasks.core.wording import shorten
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 from tasks.settings.home import find_conf
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")

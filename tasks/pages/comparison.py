@@ -56,7 +56,7 @@ from tasks.results.curves import candidate_chart
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.report import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
-from tasks.settings.evaluation import labels_in_words
+from tasks.settings.choices import labels_in_words
 
 MAX_SETTINGS = 12
 """Settings that a terminal shows at most."""

@@ -30,7 +30,7 @@ from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSL
 from tasks.scoring.cost import Cost
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words, letters_overlap
 from tasks.scoring.report import Ratio
-from tasks.settings.evaluation import labels_in_words
+from tasks.settings.choices import labels_in_words
 from tasks.settings.home import Home
 
 FILE_NAME = "leaderboard.html"

@@ -22,7 +22,7 @@ from tasks.pages.scores import TONES, difference_figure
 from tasks.results.comparison import Comparison, QuestionChange
 from tasks.results.noise import Noise, Stability
 from tasks.scoring.repeated import POWER, RepeatedTest
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 
 SEVERAL_RUNS_TEST = Sentence(
     "A question counts by how often each side has it right. The test is the exact sign-flip test over questions: "

@@ -25,7 +25,7 @@ from tasks.scoring import metric
 from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import Ratio, Score, StageScore
-from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
+from tasks.settings.choices import RESERVED_TAGS, labels_in_words
 
 MAX_IDS = 10
 

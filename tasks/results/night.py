@@ -23,7 +23,7 @@ from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.report import Accuracy, Score
 from tasks.scoring.significance import PairedTest, holm_of_known
-from tasks.settings.evaluation import Gate, Keep
+from tasks.settings.choices import Gate, Keep
 from tasks.settings.home import Home
 
 MIN_SCORES = 7

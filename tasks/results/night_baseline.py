@@ -32,7 +32,7 @@ from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models
 from tasks.scoring.report import Accuracy, QuestionScore, StageScore
 from tasks.scoring.significance import PairedTest, compare_runs
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 
 

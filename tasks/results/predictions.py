@@ -3,9 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tasks.benchmarks.layouts import Submission as Form
 from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.records import Question
 from tasks.core.wording import counted, storable
@@ -13,6 +12,9 @@ from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.scoring.variants import Variant, find_variants
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.layouts import Submission as Form
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
@@ -114,7 +116,7 @@ _PIECES = re.compile(
 _BREAKS = re.compile(r"[\t\r\n\f\v]+")
 
 
-def submission_text(questions: Sequence[Question], sqls: Mapping[str, str | None], form: Form) -> str:
+def submission_text(questions: Sequence[Question], sqls: Mapping[str, str | None], form: "Form") -> str:
     """Return the SQL of questions, by their ids, in the form that an official evaluator reads, in their order.
 
     "bird" (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,

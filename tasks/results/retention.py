@@ -20,7 +20,7 @@ from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
 from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile
-from tasks.settings.evaluation import PINNED, Keep, age
+from tasks.settings.choices import PINNED, Keep, age
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,23 @@ is tagged "oracle" and never ranked.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from tasks.core.dac_records import Oracle, ParsedSkeleton
 from tasks.core.records import Link
 from tasks.database.schema import Schema
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
-from tasks.settings.pipeline import PipelineSettings, dac_of, has_oracle
 from tasks.sql.elements import GoldElements, elements, resolved_elements, used_elements
 from tasks.sql.skeleton import read_skeleton
 
+if TYPE_CHECKING:
+    from tasks.settings.pipeline import PipelineSettings
 
-def make_oracle(gold_sql: str, schema: Schema, settings: PipelineSettings) -> Oracle | None:
+
+def make_oracle(gold_sql: str, schema: Schema, settings: "PipelineSettings") -> Oracle | None:
     """Return the right answers that a pipeline's settings ask for; None where they ask for none."""
+    from tasks.settings.pipeline import dac_of, has_oracle
+
     if not has_oracle(settings):
         return None
     dac, linking = dac_of(settings), getattr(settings, "linking", None)

@@ -9,7 +9,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tasks.core.errors import ConfigurationError, first_problem
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Workload
+from tasks.settings.choices import EvaluationChoice, Workload
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf, find_data, find_home
 from tasks.settings.kinds import AnyBenchmark
 from tasks.settings.load import (

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tasks.core.dac_records import Entities
 from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
-from tasks.settings.stages import Match
 from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import Home, resolve
+
+if TYPE_CHECKING:
+    from tasks.settings.stages import Match
 
 GoldElements = Literal["cross", "resolved"]
 
@@ -90,7 +92,7 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     return _in_schema_order(schema, resolution.tables, used)
 
 
-def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnName, ...]:
+def columns_mentioned(sql: str, schema: Schema, match: "Match") -> tuple[ColumnName, ...]:
     """Return the columns of the schema that a SQL mentions, in schema order (RSL-SQL, section 3.1, backward link).
 
     "substring" (published) and "word" keep a name for every table that owns it; "substring" also finds `id`

@@ -41,7 +41,7 @@ from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Accuracy, Verdict
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.tasks.results.samples import make_report, make_run
 

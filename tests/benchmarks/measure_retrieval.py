@@ -21,7 +21,8 @@ from flows.runtime.folders import Folders
 from tasks.benchmarks.selection import select
 from tasks.core.records import Demonstration
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.sql.skeleton import skeleton
 
 K = 3

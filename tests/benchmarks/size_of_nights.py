@@ -56,7 +56,7 @@ async def run_night(backbone: str, name: str) -> None:
     """Run a night."""
     from flows.evaluate.forms import Matrix
     from flows.matrix.nightly import nightly
-    from tasks.settings.evaluation import Gate
+    from tasks.settings.choices import Gate
 
     matrix = Matrix(backbones=[backbone], pipelines=PIPELINES)
     await nightly(matrix, Gate(), ask_again=True, night=name, return_state=True)

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.results.night import AMBER, WORSE, NightEntry, judge, trend_of
 from tasks.results.noise import MeasuredNoise, measured_rate
 from tasks.scoring.significance import compare_runs
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 
 GATE = Gate()
 QUIET = 30

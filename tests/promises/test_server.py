@@ -27,7 +27,7 @@ from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, ResponsesSettings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tasks.stages.question_run import QuestionRun
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count

@@ -14,7 +14,8 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.report import Report
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import EvaluationSettings
 
 
 def read(benchmark: str, pipeline: str, data: Path, home: Path) -> tuple[EvaluationSettings, Benchmark]:

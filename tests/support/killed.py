@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from flows.evaluate.working_folder import open_folder
-from tasks.settings.evaluation import Keep
+from tasks.settings.choices import Keep
 from tasks.settings.home import Home
 from tests.flows.cli.old_folder import make_folder
 from tests.support.command_line import CommandLine, Ran, start_module

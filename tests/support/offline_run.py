@@ -15,7 +15,7 @@ from tasks.backbone.protocol import Reply, Request
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tasks.stages.question_run import QuestionRun
 
 

@@ -29,7 +29,7 @@ class Status(options.Output):
     def __call__(self) -> None:
         from flows.evaluate.working_folder import FolderDocument, holdings_document, not_ours, open_folder
         from tasks.results.run_record import json_of
-        from tasks.settings.evaluation import Keep
+        from tasks.settings.choices import Keep
 
         folder = open_folder(self.read_folder, Keep())
         holdings = folder.holdings()
@@ -79,7 +79,7 @@ class Clean(options.Output):
             open_folder,
         )
         from tasks.results.run_record import json_of
-        from tasks.settings.evaluation import Keep, age
+        from tasks.settings.choices import Keep, age
 
         age(self.keep)
         keep = Keep(age=self.keep, runs=self.keep_runs, rows=not self.rows)

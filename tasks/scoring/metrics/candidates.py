@@ -12,7 +12,7 @@ from functools import cache
 from itertools import zip_longest
 from math import comb, sqrt
 from statistics import NormalDist, fmean, pstdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
@@ -21,7 +21,9 @@ from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, wilson
-from tasks.settings.pipeline import CandidateSettings
+
+if TYPE_CHECKING:
+    from tasks.settings.pipeline import CandidateSettings
 
 Polynomial = tuple[int, ...]
 """Number of subsets by their size: the coefficient of x^s counts those of s candidates."""
@@ -225,7 +227,7 @@ def cost_unit(data: Mapping[str, Any]) -> str:
     return next((unit for unit in UNITS if last[unit]), "calls")
 
 
-def _score(row: QuestionScore, rule: str, setup: CandidateSettings) -> CandidateScore:
+def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> CandidateScore:
     right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
     value = next(
         (record.value for record in row.outcome.stages if record.stage == VOTE and record.value), None
@@ -234,7 +236,7 @@ def _score(row: QuestionScore, rule: str, setup: CandidateSettings) -> Candidate
     return CandidateScore(right, ballot, is_right(row.final, rule), *bills_of(row.outcome.stages))
 
 
-def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSettings) -> dict[str, Any]:
+def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings") -> dict[str, Any]:
     """Return what k candidates are worth and cost, as the mean over all choices of k."""
     total = sum((score.written for score in scores), Bill())
     share = k / setup.n / len(scores)
@@ -250,7 +252,7 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
     return asdict(Ratio(right, total)) | {"interval": list(wilson(right, total))}
 
 
-def _gain(scores: Sequence[CandidateScore], setup: CandidateSettings) -> dict[str, Any]:
+def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
     The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than

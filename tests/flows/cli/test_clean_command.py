@@ -17,7 +17,7 @@ from tasks.core.errors import DataError
 from tasks.results.build_record import record_of
 from tasks.results.retention import Store
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import Keep
+from tasks.settings.choices import Keep
 from tasks.settings.home import Home
 from tests.flows.cli.old_folder import OLD, REPORT, YOUNG, copy_of, make_folder, run_id
 from tests.support.in_process import run

@@ -17,7 +17,7 @@ from tasks.results.night import Night, judge, read, write
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.run_record import json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.in_process import run
 from tests.tasks.results.night_samples import START, entry_of

@@ -10,7 +10,7 @@ from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.retrieval.alignment import COVERED
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import find_conf
 
 

@@ -15,7 +15,7 @@ import yaml
 from flows.prefect.up import POOL, WORKER
 from tasks.core.described import field_docstrings
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import EvaluationNames
+from tasks.settings.choices import EvaluationNames
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT, prefect, stop, wait_until
 from tests.support.kept_results import kept_results

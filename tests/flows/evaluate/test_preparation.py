@@ -9,7 +9,7 @@ from flows.evaluate.preparation import prepare
 from flows.runtime.control import Progress
 from tasks.core.errors import DataError
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tests.support.own_benchmark import OwnBenchmark
 
 

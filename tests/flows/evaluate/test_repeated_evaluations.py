@@ -14,7 +14,8 @@ from flows.evaluate.preparation import prepare
 from flows.evaluate.repeat import inputs_digest, inputs_of, may_repeat
 from flows.runtime.control import Progress
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI

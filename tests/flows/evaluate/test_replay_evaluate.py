@@ -12,7 +12,7 @@ from tasks.benchmarks.layouts import layout_of
 from tasks.core.errors import ConfigurationError
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tests.published.rsl_sql_release import read_release, recorded_replies
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran

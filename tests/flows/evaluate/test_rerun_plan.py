@@ -16,7 +16,8 @@ from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, RerunSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import RerunSettings
 from tasks.stages.question_run import QuestionRun
 from tests.tasks.results.samples import make_report, report_of
 

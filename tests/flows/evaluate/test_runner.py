@@ -6,7 +6,7 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 
 
 async def test_a_question_that_cannot_be_prepared_is_a_failure_and_no_exception() -> None:

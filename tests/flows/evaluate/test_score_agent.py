@@ -397,7 +397,7 @@ def test_agents_with_similar_names_have_files_of_their_own(crosscheck: Crosschec
 
 def settings_of(crosscheck: Crosscheck) -> module.AgentSettings:
     from tasks.settings.assemble import benchmark_settings
-    from tasks.settings.evaluation import QuestionSelection
+    from tasks.settings.choices import QuestionSelection
 
     return module.AgentSettings(
         benchmark_settings("demo", ()), "outer", QuestionSelection(questions="1"), crosscheck._folders, None

@@ -17,7 +17,7 @@ from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.core.outcome import Failure, Outcome
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow
 from tests.tasks.results.samples import make_run

@@ -11,7 +11,7 @@ from flows.matrix.matrix import Cell, estimate_cells
 from flows.runtime.control import Progress
 from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 
 
 def cell(home: Path, *overrides: str) -> Cell:

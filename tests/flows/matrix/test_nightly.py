@@ -28,7 +28,7 @@ from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, Gate
+from tasks.settings.choices import EvaluationChoice, Gate
 from tasks.settings.home import Home
 from tests.flows.conftest import only_sql
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized

@@ -29,7 +29,7 @@ from flows.prefect.settings import DEPLOYED_HOME
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
 from tasks.core.errors import ConfigurationError
-from tasks.settings.evaluation import Keep
+from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.refusing import refusing_server
 from tests.support.schedule import ask

@@ -12,7 +12,7 @@ from flows.evaluate.runner import with_tool_mode
 from tasks.core.errors import BackboneError
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice
+from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import Home
 from tasks.settings.pipeline import AgentSettings
 from tasks.stages.agent_tools import TOOLS, AgentTool, Result, SqlArguments, Toolbox

@@ -26,7 +26,8 @@ from tasks.core.records import Demonstration, Question
 from tasks.database.database import Database
 from tasks.scoring.candidates import is_candidate
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.candidates import vote

@@ -19,7 +19,7 @@ import pytest
 
 from flows.prefect.automations import WEBHOOK
 from tasks.results.night import Night, all_nights, write
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT, CommandLine, wait_until
 from tests.support.in_process import run

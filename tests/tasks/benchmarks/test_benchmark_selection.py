@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Question
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 
 
 def asked(*ids):

@@ -17,7 +17,7 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_create, atomic_write
 from tasks.database.engines.duckdb import files_of
-from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.choices import QuestionSelection
 from tasks.settings.load import read_yaml
 
 

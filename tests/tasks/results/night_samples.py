@@ -13,7 +13,7 @@ from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Accuracy, Report
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import with_row
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)

@@ -40,7 +40,7 @@ from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import NIGHT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import Accuracy
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status

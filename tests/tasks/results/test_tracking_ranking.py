@@ -14,7 +14,7 @@ from tasks.results.night_baseline import find_baseline, named_run
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.significance import PairedTest
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status
 from tests.tasks.results.night_samples import unanswered
 from tests.tasks.results.samples import make_run, report_of

@@ -26,7 +26,7 @@ from tasks.results.noise import measure, read_side, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, ORACLE, REPEAT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
-from tasks.settings.evaluation import Gate
+from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import score, stored
 from tests.tasks.results.night_samples import unanswered as without_answer
 

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, Labels, labels, labels_in_words
+from tasks.settings.choices import EvaluationChoice, Labels, labels, labels_in_words
 
 
 def test_a_name_tags_and_a_note_become_tags_of_the_run() -> None:

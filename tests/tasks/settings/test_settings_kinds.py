@@ -12,7 +12,8 @@ from flows.pipelines.pipeline import pipeline_of
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry
 from tasks.settings.assemble import evaluation_settings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
+from tasks.settings.choices import EvaluationChoice
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import PIPELINES
 from tasks.settings.load import load_pipeline_settings

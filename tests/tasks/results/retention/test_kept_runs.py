@@ -8,7 +8,7 @@ from tasks.results.night import Night, NightEntry
 from tasks.results.night_baseline import Pin
 from tasks.results.retention import Retention, retention
 from tasks.results.run_record import RunHeader
-from tasks.settings.evaluation import Gate, Keep, age
+from tasks.settings.choices import Gate, Keep, age
 
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
 KEEP = Keep(age="30d", runs=1)
