@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect.flow_runs import check_shards, import_engines, result_of
+from flows.prefect.flow_runs import check_shards, import_engines, run_flow
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
@@ -155,8 +155,7 @@ def run_evaluation(
             control.result = prefect.loop.run(evaluating)
         else:
             flow = evaluation_flow(control, prefect.preparation)
-            state = prefect.loop.run(flow(settings, return_state=True))
-            control.result = prefect.loop.run(result_of(state))
+            control.result = prefect.loop.run(run_flow(flow, settings, control, prefect.connect))
     assert control.result is not None
     return control.result
 

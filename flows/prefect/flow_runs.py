@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from flows.prefect.settings import WITHOUT_SERVER, apply
 from flows.runtime.control import Control
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings
 
@@ -33,6 +33,8 @@ UNANSWERED = "Unanswered"
 RECORDING_S = 60.0
 """Seconds without a new recorded task run after which the missing ones count as dropped."""
 MAX_UNRECORDED = 2_000
+MAX_BEGINNINGS = 5
+"""How often a flow run is begun at most while Prefect's server dies."""
 HEALTH_PAUSES_S = (0, 1, 2)
 """Seconds to wait before each look whether the server answers."""
 
@@ -95,6 +97,36 @@ async def result_of(state: Any) -> RunRecord:
         evaluated: RunRecord = result.unquote()
         return evaluated
     raise result
+
+
+async def run_flow(flow: Any, settings: Any, control: Control, connect: Callable[[], None]) -> RunRecord:
+    """Run a flow and return the result of its `final_state`, also of a failed flow run.
+
+    If Prefect's server dies before the flow run begins, `connect` waits until it answers again.
+
+    Raises:
+        BaseException: what ended the flow without a result.
+    """
+    for _ in range(MAX_BEGINNINGS):
+        try:
+            return await result_of(await flow(settings, return_state=True))
+        except Exception as error:
+            if control.flow_run or not _is_unreachable(error):
+                raise
+            log.warning("Prefect's server did not answer when the flow run began: %s", error)
+            await asyncio.to_thread(connect)
+    raise CrosscheckError(
+        "Prefect's server stops answering whenever a flow run begins. Every reply that came is kept: run the same "
+        "command again to continue."
+    )
+
+
+def _is_unreachable(error: Exception) -> bool:
+    import httpx
+
+    # Prefect's client has an assertion fail if the server is given up between two of its attempts.
+    kinds = (httpx.TransportError, AssertionError)
+    return isinstance(error, kinds) or isinstance(error.__cause__, kinds)
 
 
 def import_engines() -> None:
@@ -342,8 +374,6 @@ class RecorderBackpressure:
 
 
 async def _count(client: "PrefectClient", flow_run_id: UUID) -> int | None:
-    import httpx
-
     query = {
         "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
         "task_runs": {"state": {"type": {"any_": list(ENDED)}}},
@@ -352,6 +382,6 @@ async def _count(client: "PrefectClient", flow_run_id: UUID) -> int | None:
         response = await client.request("POST", "/task_runs/count", json=query)
         response.raise_for_status()
         return int(response.json())
-    except httpx.HTTPError as error:
+    except Exception as error:  # a count that cannot be read must not lose a result
         log.warning("The number of recorded task runs cannot be read from Prefect: %s", error)
         return None

@@ -65,21 +65,21 @@ async def clear_leftovers(home: Home) -> int:
 
     A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
     """
-    from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run
+    import httpx
+
     from tasks.results.mlflow.tracker import kill_mlflow_run
     from tasks.results.warehouse.runs import Warehouse
 
     cleared = 0
     for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():
         left = _read(path)
-        if left is None or not await _gone(left):
+        try:
+            if left is None or not await _gone(left):
+                continue
+            await _end_in_prefect(left)
+        except httpx.HTTPError as error:  # a later command ends it
+            log.warning("%s: Prefect cannot be told that this run has ended: %s", path, error)
             continue
-        for flow_run in filter(None, (left.flow_run, left.nightly)):
-            await crash_flow_run(
-                flow_run, "Its process was killed. Run the same command again to continue it."
-            )
-        if left.flow_run:
-            await cancel_launched_by(left.flow_run)
         if left.mlflow_run and left.tracking_uri:
             kill_mlflow_run(left.tracking_uri, left.mlflow_run)
         if left.run:
@@ -87,6 +87,15 @@ async def clear_leftovers(home: Home) -> int:
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared
+
+
+async def _end_in_prefect(left: RunIds) -> None:
+    from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run
+
+    for flow_run in filter(None, (left.flow_run, left.nightly)):
+        await crash_flow_run(flow_run, "Its process was killed. Run the same command again to continue it.")
+    if left.flow_run:
+        await cancel_launched_by(left.flow_run)
 
 
 async def _gone(left: RunIds) -> bool:

@@ -118,6 +118,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             from flows.prefect.flow_runs import give_up_server
 
             log.warning("Prefect's server ended %d times; its log is %s", restarts + 1, self.log)
+            self._was_healthy = False  # nothing waits for it
             give_up_server()
             return
 
@@ -137,7 +138,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            if self._process.poll() is not None:
+            if self._process.poll() is not None and not self._was_healthy:
                 break
             try:
                 # Not with httpx, which spends a tenth of a second on certificates for each client.

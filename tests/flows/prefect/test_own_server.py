@@ -109,6 +109,37 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     assert "EventsWorker" not in ran.err
 
 
+def test_a_flow_run_begins_after_its_server_has_died_and_been_started_again(
+    tmp_path: Path, built_demo: Path
+) -> None:
+    shutil.copytree(built_demo, tmp_path / "home")
+    script = (
+        "import sys; from flows.prefect.server import LocalServer; from flows.cli.program import run\n"
+        "wait, died = LocalServer.wait, []\n"
+        "def answering_once(self, control=None):\n"
+        "    wait(self, control)\n"
+        "    if not died:\n"
+        "        died.append(self._process)\n"
+        "        self._process.kill()\n"
+        "        self._process.wait()\n"
+        "LocalServer.wait = answering_once\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    environment = CommandLine(tmp_path / "home").all_of_environment
+    evaluate = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
+    for words in (evaluate, ("rerun", "latest", "--questions", "0-2", "--json")):
+        ran = subprocess.run(
+            [sys.executable, "-c", script, *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+        counts = json.loads(ran.stdout)["prefect"]
+        assert counts["recorded"] == counts["task_runs"] > 0
+
+
 def test_the_last_task_runs_are_recorded_without_waiting_for_prefects_interval(
     tmp_path: Path, built_demo: Path
 ) -> None:
