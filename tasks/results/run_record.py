@@ -201,7 +201,7 @@ class RunRecord(RunHeader):
     failures: dict[str, int] = {}
     """Scored questions without an answer, by the kind of the failure."""
     failure_messages: dict[str, str] = {}
-    """The most frequent message of each kind."""
+    """The most frequent message of each kind, with "most often" before it where there are several."""
     fatal: str = ""
     """The error that ended the run before every question was sent; empty for none."""
     missing_databases: dict[str, int] = {}
