@@ -40,7 +40,6 @@ from tasks.pages.scores import in_words
 from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdict, Past
 from tasks.results.night_baseline import Detail
 from tasks.scoring.cost import Cost
-from tasks.scoring.repeated import POWER
 from tasks.scoring.report import CONFIDENCE
 
 _PATIENCE = datetime.timedelta(hours=1)
@@ -177,8 +176,7 @@ def noise(entry: NightEntry) -> str:
     )
     return (
         f"Noise: {100 * noise.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
-        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} One night proves a loss of "
-        f"{100 * noise.provable_loss:.2f} points or more in {100 * POWER:g} % of the cases."
+        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} {noise.proves}"
     )
 
 

@@ -121,8 +121,8 @@ def noise_document(noise: Noise, first: int | None = 10) -> Document:
             f" on {noise.benchmark}, revision {noise.revision} · rule {noise.rule} · "
             f"{counted(noise.questions, 'question')}, {counted(noise.runs, 'run')}",
         ),
-        f"EX is {_share(noise.ex_mean)} with a standard deviation of {100 * noise.ex_sd:.2f} points between runs. One "
-        f"night proves a loss of {100 * noise.provable_loss:.2f} points or more in {100 * POWER:g} % of the cases.",
+        f"EX is {_share(noise.ex_mean)} with a standard deviation of {100 * noise.ex_sd:.2f} points between runs. "
+        + noise.proves,
         footer=(Section("How it is computed", (Facts(tuple(_definitions(noise))),)),),
         name=f"Noise of {noise.backbone} | {noise.pipeline} on {noise.benchmark}",
     )
@@ -153,7 +153,9 @@ def _noise_blocks(noise: Noise, first: int | None) -> Iterator[Block]:
 
 def _figures(noise: Noise) -> Table:
     deviation = f"standard deviation {100 * noise.ex_sd:.2f} points"
-    by_rate, by_mcnemar = (f"{100 * loss:.2f} points" for loss in (noise.by_rate, noise.by_mcnemar))
+    by_rate, by_mcnemar = (
+        "none" if loss is None else f"{100 * loss:.2f} points" for loss in (noise.by_rate, noise.by_mcnemar)
+    )
     parts = (
         ("always right", noise.always_right),
         ("always wrong", noise.always_wrong),

@@ -238,6 +238,8 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
     if record.seconds is not None:
         took = f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
         parts.append(f"{took}, {total_time(seconds)}" if seconds else took)
+    if not record.is_finished:
+        parts.append("calls of questions that had not ended are not counted")
     return "; ".join(parts)
 
 

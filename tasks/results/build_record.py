@@ -18,6 +18,7 @@ from tasks.benchmarks.rows import files_digest
 from tasks.core.wording import storable
 from tasks.results.parameters import redact, secrets_of, stored_settings
 from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
+from tasks.scoring.degradation import most_frequent
 from tasks.scoring.report import Report
 
 MESSAGE_LENGTH = 300
@@ -150,8 +151,9 @@ def _question_set(run: RunRecord, report: Report) -> str:
 def _failure_messages(report: Report, fatal: str) -> dict[str, str]:
     """Return the most frequent message of each kind of failure, without those that repeat the fatal error."""
     messages: dict[str, Counter[str]] = {}
-    for failure in (row.outcome.failure for row in report.rows):
-        if failure and failure.kind in report.failures and not (fatal and fatal in failure.message):
-            messages.setdefault(failure.kind, Counter())[failure.message] += 1
-    most = {kind: counter.most_common(1)[0][0] for kind, counter in messages.items()}
-    return {kind: " ".join(message.split())[:MESSAGE_LENGTH] for kind, message in most.items()}
+    for failure in (row.outcome.failure for row in report.rows if row.executable):
+        if failure:
+            message = "" if fatal and fatal in failure.message else failure.message
+            messages.setdefault(failure.kind, Counter())[message] += 1
+    most = {kind: most_frequent(counter)[:MESSAGE_LENGTH] for kind, counter in messages.items()}
+    return {kind: message for kind, message in most.items() if message}

@@ -64,7 +64,9 @@ class MetricRow:
 
     def _text(self, value: Value | None) -> str:
         if isinstance(value, Ratio):
-            return f"{percent(value)} ({counts(value)})" if self.is_share else f"{value.value or 0:,.2f}"
+            if self.is_share:
+                return f"{percent(value)} ({counts(value)})"
+            value = value.value
         return DASH if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 

@@ -229,4 +229,4 @@ def _why_unranked(run: RunRecord, by: str) -> str:
         return f"is {run.status}"
     if by and by not in run.scores:
         return f"has no score {by}"
-    return "" if run.total else "has nothing to score"
+    return "" if (run.scores[by].total if by else run.total) else "has nothing to score"

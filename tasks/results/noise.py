@@ -12,6 +12,7 @@ from tasks.results.parameters import flatten
 from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.repeated import (
+    POWER,
     flip_bound,
     flip_rate,
     noise_p,
@@ -42,19 +43,27 @@ class MeasuredNoise:
     flip_rate: float
     flip_bound: float  # its upper bound, wrong in one of 1,000 cases
     # by_rate, by_mcnemar: the loss that one run against another proves in most cases, as a share: by this rate, and by
-    # the exact McNemar test
-    by_rate: float
-    by_mcnemar: float
+    # the exact McNemar test; None where the questions are too few for any
+    by_rate: float | None
+    by_mcnemar: float | None
 
     @property
     def decides(self) -> bool:
         """Whether a comparison is judged by this rate, which depends on the measurement alone: it proves more."""
-        return self.by_rate < self.by_mcnemar
+        return self.provable_loss == self.by_rate != self.by_mcnemar
 
     @property
-    def provable_loss(self) -> float:
+    def provable_loss(self) -> float | None:
         """The smallest loss that one run against another proves in most cases, as a share, by the better test."""
-        return min(self.by_rate, self.by_mcnemar)
+        return min((loss for loss in (self.by_rate, self.by_mcnemar) if loss is not None), default=None)
+
+    @property
+    def proves(self) -> str:
+        """What one run against another proves, in a sentence."""
+        cases = f"in {100 * POWER:g} % of the cases"
+        if self.provable_loss is None:
+            return f"The questions are too few for one night to prove any loss {cases}."
+        return f"One night proves a loss of {100 * self.provable_loss:.2f} points or more {cases}."
 
     def p_value(self, fixed: int, broken: int) -> float:
         """Return the p-value of a difference between two runs, if answers flip at the measured rate at most."""

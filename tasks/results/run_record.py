@@ -190,7 +190,7 @@ class RunRecord(RunHeader):
     links: tuple[LinkingScore, ...] = ()
     """Schema linking by link, in the pipeline's order."""
     cost: Cost = Cost()
-    """Calls, tokens and money of the whole run."""
+    """Calls, tokens and money of the whole run; of one that has not finished, of the questions that had ended."""
     forecast: Estimate | None = None
     """Estimated before the first question, without cached replies: to compare with `cost.from_scratch_usd`; null for
     free models and those without a price."""
@@ -201,7 +201,7 @@ class RunRecord(RunHeader):
     failures: dict[str, int] = {}
     """Scored questions without an answer, by the kind of the failure."""
     failure_messages: dict[str, str] = {}
-    """The most frequent message of each kind."""
+    """The most frequent message of each kind, with "most often" before it where there are several."""
     fatal: str = ""
     """The error that ended the run before every question was sent; empty for none."""
     missing_databases: dict[str, int] = {}

@@ -60,7 +60,7 @@ class Degradation:
 
     stages: tuple[DegradedStage, ...] = ()  # the stages concerned, in the order of the pipeline
     affected: int = 0  # questions in which at least one stage had an unreadable reply, fell back or failed
-    questions: int = 0  # questions that were answered: the denominator of the share
+    questions: int = 0  # questions that did not fail, without a SQL too: the denominator of the share
     # of the questions that are affected, 0 to 1; None of none. It follows from the counts.
     share: float | None = None
     # one for each stage, and what it means for the score. They follow from the stages.
@@ -78,8 +78,8 @@ class Degradation:
         if lost:
             meaning = f"The score is that of the other stages alone, without {' and '.join(lost)}."
         elif self.affected:
-            answered = counted(self.questions, "answered question")
-            meaning = f"{self.affected:,} of {answered} had a stage that fell back."
+            questions = counted(self.questions, "question")
+            meaning = f"{self.affected:,} of {questions} that did not fail had a stage that fell back."
         else:
             meaning = ""
         return (*(stage.sentence for stage in self.stages), *([meaning] if meaning else ()))
@@ -134,8 +134,8 @@ def _of_stage(stage: str, questions: Sequence[Sequence[StageRecord]]) -> Degrade
         unreadable=sum(record.unreadable for record in records),
         fallbacks=sum(any(map(_fell_back, question)) for question in questions),
         skipped=sum(any(record.skipped for record in question) for question in questions),
-        instead=_most_frequent(instead),
-        reason=_most_frequent(reasons),
+        instead=most_frequent(instead),
+        reason=most_frequent(reasons),
     )
 
 
@@ -147,5 +147,11 @@ def _fell_back(record: StageRecord) -> bool:
     return bool(record.fallback or record.error) and not record.unreadable
 
 
-def _most_frequent(texts: Counter[str]) -> str:
-    return " ".join(texts.most_common(1)[0][0].split()) if texts else ""
+def most_frequent(texts: Counter[str]) -> str:
+    """Return the most frequent text on one line, of several as such.
+
+    >>> most_frequent(Counter(["a", "a"])), most_frequent(Counter(["a", "b", "b"]))
+    ('a', 'most often b')
+    """
+    text = " ".join(texts.most_common(1)[0][0].split()) if texts else ""
+    return f"most often {text}" if text and len(texts) > 1 else text

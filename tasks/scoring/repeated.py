@@ -187,20 +187,23 @@ def least_difference(questions: int, bound: float, level: float) -> int:
     return difference
 
 
-def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float:
+def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float | None:
     """Return the loss that one run against another proves by a measured flip rate in `POWER` of the cases, as a share.
 
-    It is the smallest difference that is proven, and what noise hides of a loss in that share of the cases.
+    It is the smallest difference that is proven, and what noise hides of a loss in that share of the cases. None where
+    that is more than all questions.
     """
     hidden = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
-    return min(1.0, (least_difference(questions, bound, level) + hidden) / questions)
+    loss = (least_difference(questions, bound, level) + hidden) / questions
+    return loss if loss <= 1 else None
 
 
-def provable_by_mcnemar(questions: int, rate: float, level: float) -> float:
+def provable_by_mcnemar(questions: int, rate: float, level: float) -> float | None:
     """Return the loss that a run against another proves by the exact McNemar test in `POWER` of the cases, as a share.
 
     The loss is of questions that were always right and are always wrong. Each other question flips with the
-    probability `rate`, as often in one direction as in the other. The power is computed exactly.
+    probability `rate`, as often in one direction as in the other. The power is computed exactly. None where a loss of
+    all questions is not proven.
     """
     import numpy as np
     from scipy.stats import binom
@@ -210,4 +213,4 @@ def provable_by_mcnemar(questions: int, rate: float, level: float) -> float:
         most_fixed = binom.ppf(level / 2, flips + lost, 0.5) - 1  # with which the loss is still proven
         if binom.pmf(flips, questions - lost, rate) @ binom.cdf(most_fixed, flips, 0.5) >= POWER:
             return lost / questions
-    return 1.0
+    return None

@@ -97,9 +97,8 @@ class Leaderboard(options.Page):
             )
         if self.by and boards and not any(board.ranked for board in boards):
             scores = {name for stored in self.warehouse.finished_runs() for name in stored.scores}
-            raise ConfigurationError(
-                f'No run that can be ranked has a score "{self.by}". {did_you_mean(self.by, sorted(scores))}'
-            )
+            if self.by not in scores:
+                raise ConfigurationError(f'No run has a score "{self.by}". {did_you_mean(self.by, scores)}')
         document = leaderboard_document(boards)
         self.write_page(lambda: document)
         self.emit({"boards": [json_of(board) for board in boards]}, document)

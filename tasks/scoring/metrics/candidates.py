@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import zip_longest
 from math import comb, sqrt
-from statistics import NormalDist, fmean, pstdev
+from statistics import NormalDist, fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.wording import DASH, counts, interval, percent, points
+from tasks.core.wording import DASH, UNKNOWN, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
@@ -255,12 +255,14 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
 def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
-    The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than
-    one candidate alone, of money 1,000 questions; for each point gained None where nothing is gained.
+    The interval is the normal one of the mean of the questions' differences; None of one question. `extra` is what a
+    question costs more than one candidate alone, of money 1,000 questions; for each point gained None where nothing is
+    gained.
     """
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)
-    half = NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences))
+    several = len(differences) > 1
+    half = NormalDist().inv_cdf(0.975) * stdev(differences) / sqrt(len(differences)) if several else 0.0
     writing = sum((score.written for score in scores), Bill())
     selecting = sum((score.selecting for score in scores), Bill())
     extra: dict[str, float | None] = {}
@@ -271,7 +273,7 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
     return {
         "points": 100 * mean,
-        "interval": [100 * (mean - half), 100 * (mean + half)],
+        "interval": [100 * (mean - half), 100 * (mean + half)] if several else None,
         "extra_usd_per_1000": usd,
         "extra_tokens": extra["tokens"],
         "extra_calls": extra["calls"],
@@ -303,12 +305,13 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
         f"({counts(passed[-1])})"
     )
     usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
-    more = f"{gain['extra_tokens'] or 0:,.0f} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    tokens = UNKNOWN if gain["extra_tokens"] is None else f"{gain['extra_tokens']:,.0f}"
+    more = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
     paid = f"${usd:,.2f} more per 1,000 questions" if usd else more
-    low, high = (points(bound / 100) for bound in gain["interval"])
+    bounds = " to ".join(points(bound / 100) for bound in gain["interval"] or ())
     selected = (
         f"Selection by {data['select']}: right in {counts(selection)} where candidates disagree; "
-        f"{points(gain['points'] / 100)} points on one candidate (95 % interval {low} to {high}) "
+        f"{points(gain['points'] / 100)} points on one candidate{f' (95 % interval {bounds})' if bounds else ''} "
         f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
     )
     return writing, selected

@@ -65,7 +65,8 @@ def exact_match_official(run: ScoredRun) -> Measurement | None:
             (here_only, "here only, it compares nested queries as they are written"),
             (
                 there_only,
-                "there only, it ignores OR in join conditions and takes columns with the same foreign key for one",
+                "there only, it ignores what follows a compared column (OR, LEFT) or the query, and takes columns with "
+                "the same foreign key for one",
             ),
         )
         if ids

@@ -66,6 +66,18 @@ def test_a_board_by_a_rule_ranks_every_run(home: Path) -> None:
     assert all(row["letters"] for row in board["ranked"])
 
 
+def test_a_run_whose_score_counts_no_question_is_not_ranked_by_it(
+    built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--set", "benchmark.quarantine=[0, 1]")
+    monkeypatch.setenv(
+        "CROSSCHECK_HOME", str(scored_home(tmp_path, built_demo, {"all": ""}, *words, limit=2))
+    )
+    (board,) = run("leaderboard", "--by", "without_quarantine", "--json").json["boards"]
+    assert board["ranked"] == []
+    assert [row["why_unranked"] for row in board["not_ranked"]] == ["has nothing to score"]
+
+
 def test_a_score_that_no_run_has_is_one_message() -> None:
     ran = run("leaderboard", "--by", "turnt")
     assert ran.code == 2 and 'has a score "turnt". Did you mean "turned"?' in ran.err, ran.err

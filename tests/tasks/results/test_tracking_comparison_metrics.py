@@ -7,9 +7,10 @@ import pytest
 from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.results.compare import compare
-from tasks.results.comparison import as_table, metric_rows
+from tasks.results.comparison import MetricRow, as_table, metric_rows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.metric import METRICS
+from tasks.scoring.report import Ratio
 from tests.tasks.results.comparison_samples import two_runs
 
 SHARE = {"correct": 6, "total": 20, "value": 0.3}
@@ -87,6 +88,11 @@ def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
     settings = {"benchmark": {"metrics": ["/gone/mine.py:sql_length"]}}
     (row,) = metric_rows(a.model_copy(update={"settings": settings}), b)
     assert row.cells == ("sql_length", "8.50", "7.50", "−1.00", "lower")
+
+
+def test_a_mean_of_nothing_is_a_dash_and_never_zero() -> None:
+    row = MetricRow("m", "", "", "Length", "characters", "lower", Ratio(0, 0), Ratio(30, 4))
+    assert row.cells == ("Length", "\N{EN DASH}", "7.50", "\N{EN DASH}", "lower")
 
 
 def test_the_object_has_numerators_denominators_and_the_difference() -> None:

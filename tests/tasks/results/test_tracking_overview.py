@@ -117,6 +117,15 @@ def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
     assert "cost unknown: the answers were made elsewhere" in "\n".join(on_terminal(elsewhere, monkeypatch))
 
 
+@pytest.mark.parametrize(("status", "said"), [("running", 1), ("killed", 1), ("partial", 0), ("complete", 0)])
+def test_the_cost_of_a_run_that_has_not_finished_is_said_to_be_of_its_ended_questions(
+    status: str, said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = record_of(make_run(), build_report(make_report(9).rows, rule="bird", schemas={}), status)
+    text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
+    assert text.count("calls of questions that had not ended are not counted") == said
+
+
 def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_always_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

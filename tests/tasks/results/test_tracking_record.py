@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tasks.core.outcome import Failure
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
 from tasks.results.build_record import record_of
@@ -22,6 +23,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore, Score, is_right
 from tasks.scoring.variants import FINDERS, Variant
 from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
+from tests.tasks.scoring.samples import score
 
 SCHEMA = Path(__file__).parents[3] / "docs/run-record.schema.json"
 
@@ -56,6 +58,24 @@ def test_stages_say_what_they_fixed_and_broke() -> None:
     for before, stage in itertools.pairwise(found):
         assert stage.fixed is not None and stage.broken is not None
         assert stage.correct - before.correct == stage.fixed - stage.broken
+
+
+@pytest.mark.parametrize(
+    ("messages", "fatal", "shown"),
+    [
+        (["down", "down"], "", {"backbone_error": "down"}),
+        (["refused", "down", "down"], "", {"backbone_error": "most often down"}),
+        (["no credit", "down", "down"], "no credit", {"backbone_error": "most often down"}),
+        (["no credit", "no credit", "down"], "no credit", {}),
+    ],
+)
+def test_a_message_of_some_failures_is_not_told_of_all(
+    messages: list[str], fatal: str, shown: dict[str, str]
+) -> None:
+    failures = [Failure("backbone_error", "sql", message, retryable=True) for message in messages]
+    rows = [score(str(n), sql=None, failure=failure) for n, failure in enumerate(failures)]
+    report = build_report(rows, rule="bird", schemas={})
+    assert record_of(make_run(), report, fatal=fatal).failure_messages == shown
 
 
 def test_what_is_unknown_is_null_and_never_zero() -> None:

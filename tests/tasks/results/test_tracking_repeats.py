@@ -87,6 +87,7 @@ def test_the_figures_are_those_of_all_pairs_of_repeats() -> None:
     assert (found.always_right, found.always_wrong, len(found.unstable)) == (12, 12, 36)
     assert found.pass_k[4] == pytest.approx(0.2)
     assert found.unstable[0].right == 2
+    assert found.by_rate and found.by_mcnemar and found.provable_loss
     assert 0.2 < found.provable_loss == min(found.by_rate, found.by_mcnemar)
 
 
@@ -95,6 +96,17 @@ def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> No
     one, *others = repeats([4], parent.run_id)
     found = measure(parent, [unanswered(one, 3), *others])
     assert (found.questions, len(found.left_out), found.flip_rate) == (QUESTIONS - 3, 3, 0.0)
+
+
+def test_a_loss_that_no_run_can_prove_is_none() -> None:
+    parent = run_of(0, lambda name: True, 7)
+    found = measure(parent, [run_of(n, lambda name: True, 7) for n in (1, 2)])
+    assert (found.by_rate, found.by_mcnemar, found.provable_loss, found.decides) == (None, None, None, False)
+    text = markdown(noise_document(found))
+    assert (
+        "too few for one night to prove any loss in 80 % of the cases" in text
+        and "| smallest provable loss | none |" in text
+    )
 
 
 def test_one_repeat_measures_nothing() -> None:
@@ -106,6 +118,7 @@ def test_one_repeat_measures_nothing() -> None:
 def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run_id))
+    assert found.provable_loss
     document = noise_document(found)
     for text in (html(document), markdown(document)):
         for figure in (

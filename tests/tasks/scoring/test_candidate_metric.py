@@ -4,7 +4,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -90,7 +91,9 @@ def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price
     gain, ones = found.data["gain"], [right.count(True) / N for _, right, _ in questions]
     selected = [right[ballot.winner()] for ballot, right, _ in questions]
     assert gain["points"] == pytest.approx(100 * (fmean(selected) - fmean(ones)))
-    assert gain["interval"][0] < gain["points"] < gain["interval"][1]
+    differences = [right - share for right, share in zip(selected, ones, strict=True)]
+    half = 100 * 1.959964 * stdev(differences) / sqrt(25)
+    assert gain["interval"] == pytest.approx([gain["points"] - half, gain["points"] + half])
     assert gain["extra_calls"] == pytest.approx(N - 1 + 1)
     assert gain["extra_usd_per_1000"] == pytest.approx(1000 * N * 0.0006)
     assert gain["usd_per_1000_and_point"] == pytest.approx(gain["extra_usd_per_1000"] / gain["points"])
@@ -113,6 +116,15 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
     assert last["calls"] == pytest.approx((25 * N + 1) / 26)
     assert "candidates/usd_at_k" not in found.series
     assert found.data["gain"]["usd_per_1000_and_point"] is None
+    assert "for unknown tokens and 5.8 calls more per question" in found.lines[1]
+
+
+def test_one_question_has_no_interval_of_its_gain(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    found = measured([questions[0][2]], CandidateSettings(n=N, select="vote"))
+    assert found.data["gain"]["interval"] is None
+    assert "points on one candidate for" in found.lines[1]
 
 
 def test_one_answer_per_question_has_no_such_figures(

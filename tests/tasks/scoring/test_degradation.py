@@ -39,7 +39,7 @@ def test_some_unreadable_replies_leave_the_score_to_the_pipeline() -> None:
     found = find_degradation(outcomes)
     assert found.sentences == (
         "forward_link: 1 of 3 replies could not be read: nothing was linked.",
-        "1 of 3 answered questions had a stage that fell back.",
+        "1 of 3 questions that did not fail had a stage that fell back.",
     )
 
 
@@ -52,6 +52,14 @@ def test_fallbacks_and_failures_with_readable_replies_are_counted_apart() -> Non
         "binary_selection: there was nothing to select from for 1 of 2 questions.",
         "bias_elimination: the server is down for 1 of 1 question.",
     ]
+
+
+def test_of_several_reasons_one_is_said_to_be_the_most_frequent() -> None:
+    texts = ("nothing to correct", "the server is down", "the server is down")
+    fell_back = [outcome(str(n), record("correction", fallback=text)) for n, text in enumerate(texts)]
+    assert find_degradation(fell_back).stages[0].sentence == (
+        "correction: most often the server is down for 3 of 3 questions."
+    )
 
 
 def test_a_stage_that_the_settings_leave_out_is_said_and_affects_no_question() -> None:

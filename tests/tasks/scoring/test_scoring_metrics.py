@@ -188,21 +188,25 @@ def test_the_two_counts_of_exact_match_add_up_by_what_matches_in_one_of_them_onl
     joined = "SELECT T1.name FROM item AS T1 JOIN item AS T2 ON T1.id = T2.id"
     either = f"{joined} OR T1.price = T2.price"
     nested = "SELECT name FROM item WHERE id IN (SELECT "
+    third = " JOIN item AS T3 ON T2.id = T3.id"
     rows = (
         score("1", sql=plain, gold_sql=plain),
         score("2", sql=inner, gold_sql=joined),
         score("3", sql=either, gold_sql=f"{joined} AND T1.price = T2.price"),
         score("4", sql=f"{nested}DISTINCT id FROM item)", gold_sql=f"{nested}id FROM item)"),
+        score("5", sql=f"{joined} LEFT{third}", gold_sql=f"{joined}{third}"),
+        score("6", sql=f"{plain}; LIMIT 1", gold_sql=plain),
     )
     run = run_of(*rows, exact_match=True)
     here, there = METRICS.get("exact_match").of(run), METRICS.get("exact_match_official").of(run)
     assert here is not None and there is not None
-    assert here.by_question == {"1": True, "2": True, "3": False, "4": True}
-    assert there.by_question == {"1": True, "2": False, "3": True, "4": False}
+    assert here.by_question == {"1": True, "2": True, "3": False, "4": True, "5": False, "6": False}
+    assert there.by_question == {"1": True, "2": False, "3": True, "4": False, "5": True, "6": True}
     assert there.lines == (
-        "Exact set match, official parser: 50.00 % (2 of 4); 1 match here only, its parser does not read it: 2; "
-        "1 match here only, it compares nested queries as they are written: 4; 1 match there only, "
-        "it ignores OR in join conditions and takes columns with the same foreign key for one: 3",
+        "Exact set match, official parser: 66.67 % (4 of 6); 1 match here only, its parser does not read it: 2; "
+        "1 match here only, it compares nested queries as they are written: 4; 3 matches there only, "
+        "it ignores what follows a compared column (OR, LEFT) or the query, and takes columns with the same foreign "
+        "key for one: 3, 5, 6",
     )
-    assert (there.data["unread_matches"], there.data["matches_there_only"]) == (["2"], ["3"])
-    assert there.further["exact_match_official/matches_there_only"] == 1
+    assert (there.data["unread_matches"], there.data["matches_there_only"]) == (["2"], ["3", "5", "6"])
+    assert there.further["exact_match_official/matches_there_only"] == 3

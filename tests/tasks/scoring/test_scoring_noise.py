@@ -106,7 +106,9 @@ def test_where_answers_never_flip_a_small_loss_is_proven_that_mcnemar_does_not_p
 def test_a_loss_between_single_runs_is_the_smallest_that_mcnemars_test_proves_in_80_of_100_cases(
     questions: int, rate: float, level: float
 ) -> None:
-    lost = round(provable_by_mcnemar(questions, rate, level) * questions)
+    loss = provable_by_mcnemar(questions, rate, level)
+    assert loss is not None
+    lost = round(loss * questions)
 
     def power(lost: int) -> float:
         random = np.random.default_rng(5)
@@ -121,13 +123,22 @@ def test_a_loss_between_single_runs_is_the_smallest_that_mcnemars_test_proves_in
     assert power(lost - 1) < POWER + 0.01
 
 
+@pytest.mark.parametrize(("questions", "provable"), [(7, False), (8, True)])
+def test_no_loss_is_provable_where_that_of_all_questions_is_not(questions: int, provable: bool) -> None:
+    assert (mcnemar(0, questions) < 0.01) is provable
+    assert (provable_by_mcnemar(questions, 0.0, 0.01) is not None) is provable
+    assert provable_by_noise(3, 0.5, 0.5, 0.01) is None
+
+
 def test_the_loss_that_a_night_proves_is_proven_in_most_simulated_nights() -> None:
     random, questions = np.random.default_rng(4), 1000
     rates = np.where(np.arange(questions) < 120, 0.5, 1.0)
     counts = list(random.binomial(5, rates))
     bound = flip_bound(counts, 5)
     changed = rates.copy()
-    changed[-round(provable_by_noise(questions, 0.06, bound, 0.01) * questions) :] = 0.0
+    loss = provable_by_noise(questions, 0.06, bound, 0.01)
+    assert loss is not None
+    changed[-round(loss * questions) :] = 0.0
     proven = 0
     for _ in range(300):
         one, other = random.random(questions) < rates, random.random(questions) < changed
