@@ -149,6 +149,15 @@ async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Se
     assert bought_once(server, 7)
 
 
+async def test_a_request_that_stays_busy_is_said_to_be_submitted_again(
+    server: Server, tmp_path: Path
+) -> None:
+    server.fate = lambda body: "busy"
+    (said,) = texts(await ask(tmp_path, settings_of(server, retries=1), 1))
+    assert said.endswith("it is busy. The same command submits again what has no answer.")
+    assert len(server.batches) == 2
+
+
 async def test_a_batch_that_the_provider_no_longer_has_is_submitted_again(
     server: Server, tmp_path: Path
 ) -> None:
