@@ -337,6 +337,10 @@ class Session:
         )
 
     async def _abandon(self, reason: str, status: Unfinished) -> None:
+        """Record that the run ended without a report; one that is logged stays as it is."""
+        result = self.resources.control.result
+        if result is not None and result.run_id == self.run.run_id:
+            return
         await self._stop_writing()
         await self._write()
         if self._starting:
