@@ -174,7 +174,8 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
             record = tracker.finish(report, completion)
         except BaseException as error:
             status: Unfinished = "failed" if isinstance(error, Exception) else "interrupted"
-            tracker.abandon(str(error) or "run the same command again.", status)
+            ended = tracker.abandon(str(error) or "run the same command again.", status)
+            control.recorded = not ended.problem
             raise
         notes = [*selected.predictions.notes, *progress.notes, record.mlflow.problem]
         return keep_record(record, notes, Warehouse(settings.folders.home.warehouse), tracker.store)

@@ -345,10 +345,12 @@ class Session:
         await self._write()
         if self._starting:
             await self._starting
-        await asyncio.to_thread(self._tracker.abandon, reason, status)
+        tracked = await asyncio.to_thread(self._tracker.abandon, reason, status)
+        self.resources.control.recorded = not tracked.problem
         try:
             await asyncio.to_thread(self._warehouse.abandon, self.run.run_id, status)
         except CrosscheckError as error:
+            self.resources.control.recorded = False
             log.warning(
                 "the warehouse cannot record that run %s has ended (%s): %s", self.run.run_id, status, error
             )

@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from flows.evaluate import session
+from tasks.core.errors import CrosscheckError
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
 from tests.support.command_line import (
@@ -201,6 +202,27 @@ def test_a_run_that_is_logged_stays_complete_in_mlflow_where_prefect_cannot_show
     assert ran.code == 0 and "it does not show the end of this run" in ran.err, ran.err
     (run,) = mlflow_runs(demo)
     assert (run.info.status, run.data.tags["status"]) == ("FINISHED", "complete")
+
+
+def test_the_next_command_ends_a_run_whose_end_a_store_did_not_take(
+    demo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, or while another program has the warehouse open."""
+
+    async def fail(*arguments: object, **more: object) -> None:
+        raise CrosscheckError("no space")
+
+    def refuse(*arguments: object) -> None:
+        raise CrosscheckError("no space")
+
+    with monkeypatch.context() as full:
+        full.setattr(session.Session, "finish", fail)
+        full.setattr(Warehouse, "abandon", refuse)
+        assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code != 0
+    assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code == 0
+    runs = Warehouse(demo.home / "warehouse.duckdb").runs()
+    assert [run.status for run in runs] == ["complete", "killed"]
+    assert not list((demo.home / "runs").glob("*.json"))
 
 
 @pytest.mark.parametrize("pipeline", ["few-shot"])
