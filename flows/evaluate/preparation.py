@@ -324,7 +324,7 @@ def _with_oracles(
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
-    """Check, before the first paid call, that the recording can be written and takes no reply from an earlier one."""
+    """Check that the recording can be written and takes no reply from an earlier one."""
     if settings.record is None:
         return
     path = Path(settings.record)
