@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import storable
+from tasks.settings.backbone import AUTO
 
 if TYPE_CHECKING:
     from tasks.results.run_record import Kind
@@ -72,6 +73,15 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, str]:
     {'pipeline.selection.enabled': 'true', 'pipeline.selection.rows_shown': '5', 'pipeline.k': 'null'}
     """
     return {name_for_mlflow(name): _shorten(storable(text)) for name, text in _walk(settings, "")}
+
+
+def automatic(requested: Mapping[str, Any]) -> set[str]:
+    """Return the flat settings that are "auto", which a run replaces.
+
+    The response mode that it chooses also decides the role of the system message.
+    """
+    keys = {key for key, value in requested.items() if value == AUTO}
+    return keys | ({"backbone.system_role"} if "backbone.response_mode" in keys else set())
 
 
 def name_for_mlflow(name: str) -> str:
