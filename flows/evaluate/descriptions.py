@@ -16,6 +16,7 @@ from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.schema import Schema, Table
 from tasks.database.schema_text import SchemaView
+from tasks.database.sqlite_files import locked_folder
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages.columns import describe_columns
 from tasks.stages.question_run import QuestionRun, Stopped, in_question_run
@@ -125,5 +126,6 @@ def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], 
         GeneratedColumn(table=table, column=column, description=text, made_by=backbone)
         for column, text in texts.items()
     )
-    columns = read_generated(home, database.digest) | {column.key: column for column in new}
-    write_generated(home, database.digest, columns.values(), database_id=database.id)
+    with locked_folder(home):  # another process may describe other tables of the database
+        columns = read_generated(home, database.digest) | {column.key: column for column in new}
+        write_generated(home, database.digest, columns.values(), database_id=database.id)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from flows.runtime.control import Progress
+from flows.prefect.killed_runs import registered
+from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
@@ -265,10 +266,19 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
             '"--set max_tokens=8192".'
         )
     trainer = _trainer(model, tokenizer, examples, settings, output)
-    # the last file of a checkpoint: one without it was cut off
+    # the last file of a checkpoint: one without it, or with a part of it, was cut off
     states = Path(str(trainer.args.output_dir)).glob("checkpoint-*/trainer_state.json")
-    last = max(states, key=lambda state: state.stat().st_mtime_ns, default=None)
-    with logged_by_library(home, "crosscheck/finetuning"), redirect_stdout(sys.stderr):
+    last = max(filter(_is_whole, states), key=lambda state: state.stat().st_mtime_ns, default=None)
+    control = Control()
+
+    def register(tracking_uri: str, mlflow_run: str) -> None:
+        control.register(tracking_uri=tracking_uri, mlflow_run=mlflow_run)
+
+    with (
+        registered(home, control),
+        logged_by_library(home, "crosscheck/finetuning", output.name, register),
+        redirect_stdout(sys.stderr),
+    ):
         trainer.train(resume_from_checkpoint=str(last.parent) if last else None)
     adapter = output / "adapter"
     adapted: Any = trainer.model
@@ -277,6 +287,14 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
     losses = [float(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry]
     loss = losses[-1] if losses else None
     return Trained(adapter, trainer.state.global_step, len(examples), len(pairs) - len(examples), loss)
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except ValueError:
+        return False
+    return True
 
 
 def _open(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":

@@ -11,7 +11,7 @@ from typing import Any
 from flows.evaluate.estimate import measure, priced
 from flows.evaluate.exchanges import record
 from flows.evaluate.pool import Answers
-from flows.evaluate.preparation import Preparation, is_free, prepare
+from flows.evaluate.preparation import Preparation, check_record, is_free, prepare
 from flows.evaluate.repeat import inputs_of
 from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards
@@ -147,6 +147,8 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
     if path := prepared.settings.record:
 
         def note(recorded: Mapping[str, Any]) -> None:
+            # another process may have written it meanwhile
+            check_record(prepared.settings, {question.id for question in prepared.questions})
             facts.update(recorded)
             session.note(recorded)
 

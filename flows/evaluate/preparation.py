@@ -40,7 +40,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
-from tasks.results.parameters import HIDDEN, stored_settings
+from tasks.results.parameters import HIDDEN, automatic, flatten, stored_settings
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.linking import make_oracle
@@ -325,7 +325,7 @@ def _with_oracles(
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
-    """Check, before the first paid call, that the recording can be written and takes no reply from an earlier one."""
+    """Check that the recording can be written and takes no reply from an earlier one."""
     if settings.record is None:
         return
     path = Path(settings.record)
@@ -349,10 +349,12 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
     except OSError:
         return False
     settings_now = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
+    requested = flatten(settings_now)
+    replaced = dict.fromkeys(automatic(requested))
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
-    return any(stored.settings == settings_now for stored in runs) and all(
-        reply.question in questions for reply in read_recording(path).replies
-    )
+    return any(
+        {**flatten(stored.settings), **replaced} == {**requested, **replaced} for stored in runs
+    ) and all(reply.question in questions for reply in read_recording(path).replies)
 
 
 def settings_of_run(

@@ -20,10 +20,9 @@ from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
-from tasks.results.parameters import flatten, stored_settings
+from tasks.results.parameters import automatic, flatten, stored_settings
 from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.backbone import AUTO
 from tasks.settings.choices import HARMLESS
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -187,10 +186,7 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
     requested = flatten(current)
-    # A run stores the value that replaced "auto"; that of response_mode also decides the role of the system message.
-    automatic = {key for key, value in requested.items() if value == AUTO}
-    automatic |= {"backbone.system_role"} if "backbone.response_mode" in automatic else set()
-    ignored = automatic.union(HARMLESS)
+    ignored = automatic(requested).union(HARMLESS)
 
     def deciding(flat: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in flat.items() if key not in ignored}

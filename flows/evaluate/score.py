@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
-from flows.runtime.control import Progress
+from flows.prefect.killed_runs import registered
+from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
@@ -32,7 +33,7 @@ from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.tracker import Tracker, keep_record
-from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
+from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord, Unfinished
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import as_reported
 from tasks.scoring.execution.accuracy import Judge
@@ -150,8 +151,8 @@ class Selected:
 
 def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
     """Score a file of predictions and log it like an evaluation."""
-    started = time.monotonic()
-    with watched(settings.folders.home):
+    started, control = time.monotonic(), Control(progress)
+    with watched(settings.folders.home), registered(settings.folders.home, control):
         import_in_background()
         progress.step(f"Reading {settings.benchmark.name}")
         selected = _select(settings, progress)
@@ -162,14 +163,20 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
         progress.step("Logging to MLflow")
         schemas = {name: database.schema for name, database in selected.scorable.databases.items()}
         tracker = Tracker(settings.folders.home)
-        tracker.start(run)
         completion = Completion(
             seconds=time.monotonic() - started,
             facts={"predictions": describe_file(selected.predictions.file)},
             describe=run_description,
             pages=pages_with(schemas),
         )
-        record = tracker.finish(report, completion)
+        try:
+            tracker.start(run, lambda id_: control.register(mlflow_run=id_, tracking_uri=tracker.store.uri))
+            record = tracker.finish(report, completion)
+        except BaseException as error:
+            status: Unfinished = "failed" if isinstance(error, Exception) else "interrupted"
+            ended = tracker.abandon(str(error) or "run the same command again.", status)
+            control.recorded = not ended.problem
+            raise
         notes = [*selected.predictions.notes, *progress.notes, record.mlflow.problem]
         return keep_record(record, notes, Warehouse(settings.folders.home.warehouse), tracker.store)
 

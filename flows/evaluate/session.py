@@ -337,14 +337,20 @@ class Session:
         )
 
     async def _abandon(self, reason: str, status: Unfinished) -> None:
+        """Record that the run ended without a report; one that is logged stays as it is."""
+        result = self.resources.control.result
+        if result is not None and result.run_id == self.run.run_id:
+            return
         await self._stop_writing()
         await self._write()
         if self._starting:
             await self._starting
-        await asyncio.to_thread(self._tracker.abandon, reason, status)
+        tracked = await asyncio.to_thread(self._tracker.abandon, reason, status)
+        self.resources.control.recorded = not tracked.problem
         try:
             await asyncio.to_thread(self._warehouse.abandon, self.run.run_id, status)
         except CrosscheckError as error:
+            self.resources.control.recorded = False
             log.warning(
                 "the warehouse cannot record that run %s has ended (%s): %s", self.run.run_id, status, error
             )

@@ -38,7 +38,7 @@ class RunIds(BaseModel):
 def registered(home: Home, control: Control) -> Iterator[None]:
     """Keep a file of this process in the working folder, to which the control's `register` adds ids of `RunIds`.
 
-    If the process is killed, `clear_leftovers` reads it.
+    If the process is killed, or a store did not take how the run ended, `clear_leftovers` reads it.
     """
     use, lock = FolderUse(home), threading.Lock()
     home.runs.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,8 @@ def registered(home: Home, control: Control) -> Iterator[None]:
         yield
     finally:
         control.register = before
-        path.unlink(missing_ok=True)
+        if control.recorded:
+            path.unlink(missing_ok=True)
         use.end()
 
 

@@ -15,6 +15,7 @@ from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request, r
 from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.json_text import Reading
 from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.backbone.tiers import BATCH
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
@@ -347,7 +348,10 @@ class MeteredBackbone:
             if self._cache:
                 self._cache.check_room()  # it was not sent, since another reply could not be stored meanwhile
             raise
-        # 5. Its reply is charged, and stored before it is used.
+        # 5. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
+        # one that stores a reply has paid for it.
+        if self._cache and reply.call.tier == BATCH and (stored := await self._cache.aget(key)) is not None:
+            return _as_cached(stored)
         if self._budget:
             self._budget.charge(request, reply, self._settings)
         if self._cache:

@@ -74,6 +74,17 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name_for_mlflow(name): _shorten(storable(text)) for name, text in _walk(settings, "")}
 
 
+def automatic(requested: Mapping[str, Any]) -> set[str]:
+    """Return the flat settings that are "auto", which a run replaces.
+
+    The response mode that it chooses also decides the role of the system message.
+    """
+    from tasks.settings.backbone import AUTO
+
+    keys = {key for key, value in requested.items() if value == AUTO}
+    return keys | ({"backbone.system_role"} if "backbone.response_mode" in keys else set())
+
+
 def name_for_mlflow(name: str) -> str:
     """Return a name as MLflow accepts it for a parameter or metric: other characters become underscores.
 

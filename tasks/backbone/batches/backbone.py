@@ -23,6 +23,7 @@ from tasks.settings.backbone import BackboneSettings
 log = logging.getLogger(__name__)
 
 KEPT = "The batches under way are kept: the same command collects their answers."
+AGAIN = "The same command submits again what has no answer."
 SILENT_S = 900.0
 """Seconds after which an endpoint that does not answer requests about a batch ends the run."""
 LOOK_S = 2.0
@@ -121,7 +122,7 @@ class BatchBackbone:
                 await asyncio.to_thread(self._store.release, kept.token, [key])
                 tries += 1
                 if not refusal.transient or tries > self._settings.retries:
-                    failure = self._failure(refusal)
+                    failure = self._failure(refusal, AGAIN)
                     failure.fatal = failure.fatal and not self._worked
                     raise failure from None
             else:
@@ -195,7 +196,7 @@ class BatchBackbone:
                 batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, owned)
-                raise self._failure(refusal) from None
+                raise self._failure(refusal, AGAIN) from None
             await asyncio.to_thread(self._store.submitted, token, batch_id)
             log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
         for wait in waits:
@@ -306,7 +307,7 @@ class BatchBackbone:
                 if refusal.message.startswith(("HTTP 404", "HTTP 410")):
                     raise
                 if not refusal.transient or time.monotonic() - began > SILENT_S:
-                    raise self._failure(refusal) from None
+                    raise self._failure(refusal, KEPT) from None
                 tries += 1
                 await self._pause(refusal, tries)
 
@@ -322,8 +323,8 @@ class BatchBackbone:
     def _stopped(self) -> BackboneError:
         return BackboneError(self.inner.message(KEPT), transient=True, retried=True)
 
-    def _failure(self, refusal: Refusal) -> BackboneError:
-        message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or KEPT}")
+    def _failure(self, refusal: Refusal, advice: str) -> BackboneError:
+        message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or advice}")
         return BackboneError(message, transient=refusal.transient, fatal=refusal.fatal, retried=True)
 
 

@@ -91,8 +91,9 @@ class BatchStore:
         return KeptBatch(*row) if row else None
 
     def under_way(self) -> list[KeptBatch]:
-        """Return the batches of every endpoint whose end was not seen, the earliest first."""
-        query = _KEPT.where(_BATCH.c.seconds.is_(None)).order_by(_BATCH.c.submitted_at)
+        """Return the batches of every endpoint that have requests and whose end was not seen, the earliest first."""
+        has_requests = sa.exists().where(_REQUEST.c.token == _BATCH.c.token)
+        query = _KEPT.where(_BATCH.c.seconds.is_(None), has_requests).order_by(_BATCH.c.submitted_at)
         with self._transaction() as connection:
             return [KeptBatch(*row) for row in connection.execute(query)]
 

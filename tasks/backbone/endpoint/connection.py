@@ -72,6 +72,9 @@ class Connections:
     """
 
     def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk) -> None:
+        # The SDK looks into `httpx` if it is imported: half imported by another thread, as Prefect's, it fails there.
+        import httpx  # noqa: F401
+
         # aiohttp takes half the processor time of the SDK's default transport.
         from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 

@@ -10,7 +10,7 @@ alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it unde
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,8 +162,15 @@ def find_or_create(
 
 
 @contextmanager
-def logged_by_library(home: Home, experiment: str) -> Iterator[None]:
-    """Let a library that logs to MLflow by itself log to an experiment of the working folder's store."""
+def logged_by_library(
+    home: Home, experiment: str, name: str, made: Callable[[str, str], None]
+) -> Iterator[None]:
+    """Let a library that logs to MLflow by itself log to a new run of an experiment of the working folder's store.
+
+    The run ends with the block, as FAILED where that raises. `made` is called with its store's address and its id.
+    """
+    import mlflow
+
     store = find_store(home)
     check(store)
     find_or_create(store.client(), experiment, store.artifacts)
@@ -171,12 +178,14 @@ def logged_by_library(home: Home, experiment: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
-        yield
+        with mlflow.start_run(run_name=name) as run:
+            made(store.uri, run.info.run_id)
+            yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name)
+        for variable, value in before.items():
+            os.environ.pop(variable)
             if value is not None:
-                os.environ[name] = value
+                os.environ[variable] = value
 
 
 def open_experiment(

@@ -143,7 +143,10 @@ class Tracker:
         return record.model_copy(update={"before": comparison})
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
-        """Close the run without a report, with how it ended; the reason goes into its description."""
+        """Close the run without a report, with how it ended; the reason goes into its description.
+
+        Return where it is, with what kept it from being closed.
+        """
         run = self._started()
         before = opening(run)
         now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
@@ -152,7 +155,7 @@ class Tracker:
         problem = self._attempt(lambda client: self._send(client, package, ending))
         if problem:
             _LOG.warning("MLflow does not know that run %s has ended (%s): %s", run.run_id, status, problem)
-        return self._tracked
+        return replace(self._tracked, problem=problem)
 
     def _log_waiting(self) -> None:
         """Log the runs that were kept because MLflow could not be reached, unless another process is doing so."""

@@ -9,6 +9,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from flows.evaluate import session
+from tasks.core.errors import CrosscheckError
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
 from tests.support.command_line import (
@@ -187,6 +189,40 @@ def test_a_prefect_server_that_dies_during_a_run_takes_away_neither_the_score_no
     assert ended.json["answered"] == ended.json["total"] == 2
     assert ended.err.count("Prefect's server does not answer any more") == 1
     assert "Error logging" not in ended.err and "Traceback" not in ended.err
+
+
+def test_a_run_that_is_logged_stays_complete_in_mlflow_where_prefect_cannot_show_its_end(
+    demo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(record: object) -> None:
+        raise RuntimeError("no artifact")
+
+    monkeypatch.setattr(session, "show_result", fail)
+    ran = demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot")
+    assert ran.code == 0 and "it does not show the end of this run" in ran.err, ran.err
+    (run,) = mlflow_runs(demo)
+    assert (run.info.status, run.data.tags["status"]) == ("FINISHED", "complete")
+
+
+def test_the_next_command_ends_a_run_whose_end_a_store_did_not_take(
+    demo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, or while another program has the warehouse open."""
+
+    async def fail(*arguments: object, **more: object) -> None:
+        raise CrosscheckError("no space")
+
+    def refuse(*arguments: object) -> None:
+        raise CrosscheckError("no space")
+
+    with monkeypatch.context() as full:
+        full.setattr(session.Session, "finish", fail)
+        full.setattr(Warehouse, "abandon", refuse)
+        assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code != 0
+    assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code == 0
+    runs = Warehouse(demo.home / "warehouse.duckdb").runs()
+    assert [run.status for run in runs] == ["complete", "killed"]
+    assert not list((demo.home / "runs").glob("*.json"))
 
 
 @pytest.mark.parametrize("pipeline", ["few-shot"])

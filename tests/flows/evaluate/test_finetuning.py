@@ -10,7 +10,8 @@ import yaml
 
 from flows.evaluate.finetuning import Pairs, TrainingPair, read_pairs, write_pairs
 from tasks.core.errors import DataError
-from tasks.settings.home import find_conf
+from tasks.results.mlflow.experiment import logged_by_library
+from tasks.settings.home import Home, find_conf
 from tests.support import in_process
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
@@ -136,6 +137,20 @@ def test_what_is_wrong_is_said_in_words(
     assert "Traceback" not in ran.err
 
 
+def test_an_interrupted_training_does_not_stay_running_in_mlflow(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    made: list[str] = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        logged_by_library(Home(tmp_path), "trainings", "out", lambda *run: made.extend(run)),
+    ):
+        raise KeyboardInterrupt
+    uri, run_id = made
+    run = MlflowClient(uri).get_run(run_id)
+    assert (run.info.run_name, run.info.status) == ("out", "FAILED")
+
+
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A randomly initialised Llama of 32 dimensions whose tokenizer knows single characters."""
@@ -209,7 +224,7 @@ class TestTraining:
 
         shutil.rmtree(adapter)
         (last,) = (tmp_path / "out" / "checkpoints").glob("*/checkpoint-60")
-        (last / "trainer_state.json").unlink()  # cut off by a kill
+        (last / "trainer_state.json").write_text('{"epoch": 60')  # cut off by a kill
         again = in_process.run(*command)
         assert again.code == 0 and again.json["loss"] == pytest.approx(ran.json["loss"])
         resumed = client.search_runs([experiment.experiment_id])[0]

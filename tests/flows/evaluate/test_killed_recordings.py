@@ -43,6 +43,23 @@ def others_are_refused(demo: CommandLine, recording: Path, *command: str) -> Non
     assert recording.read_bytes() == before
 
 
+def test_a_recording_that_another_evaluation_writes_meanwhile_stays(
+    demo: CommandLine, command: tuple[str, ...], model: FakeOpenAI, recording: Path
+) -> None:
+    ordinary = model.answer
+
+    def answer(body: Body) -> str:
+        recording.write_text("of another evaluation", encoding="utf-8")
+        return ordinary(body)
+
+    model.answer = answer
+    ran = demo.run(*command, "--limit", "1")
+    assert ran.code == 2 and "the file exists" in ran.err and "Traceback" not in ran.err, ran.err
+    assert recording.read_text(encoding="utf-8") == "of another evaluation"
+    elsewhere = demo.run(*command[:-1], f"{recording}.other", "--limit", "1", "--json")
+    assert elsewhere.json["cost"]["calls"] == 0 and len(model.requests) == 1
+
+
 @pytest.mark.parametrize("earlier", [False, True])
 def test_an_evaluation_that_is_killed_before_its_recording_has_its_name_leaves_what_was_there(
     demo: CommandLine, command: tuple[str, ...], model: FakeOpenAI, recording: Path, earlier: bool

@@ -3,9 +3,15 @@
 import json
 import re
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from flows.evaluate import descriptions
+from tasks.benchmarks.descriptions import GeneratedColumn, read_generated
+from tasks.database.database import open_database
 from tests.support.command_line import CommandLine, end, wait_until
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.own_benchmark import OwnBenchmark
@@ -186,6 +192,26 @@ def test_a_table_that_fails_is_named_with_exit_code_3_and_the_same_command_mends
     mended = crosscheck.run(*arguments)
     assert mended.code == 0, mended.err
     assert (mended.json["undescribed"], mended.json["described"], mended.json["calls"]) == (1, 1, 1)
+
+
+def test_two_preparations_at_once_keep_the_descriptions_of_both(
+    built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = built_demo.rglob("city_library.sqlite")
+    database = open_database(path, "city_library")
+
+    def read(home: Path, digest: str) -> dict[tuple[str, str], GeneratedColumn]:
+        found = read_generated(home, digest)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(descriptions, "read_generated", read)
+    tables = ("branch", "author")
+    with ThreadPoolExecutor() as threads:
+        list(
+            threads.map(lambda name: descriptions._keep(tmp_path, database, name, {"id": "It."}, "m"), tables)
+        )
+    assert {table for table, _ in read_generated(tmp_path, database.digest)} == set(tables)
 
 
 def test_columns_that_the_model_leaves_out_are_counted(

@@ -195,6 +195,17 @@ def test_a_recording_is_completed_by_its_own_evaluation_and_kept_from_any_other(
     refuses_to_replace(path, demo, model, *command, "--limit", "2")
 
 
+@pytest.mark.slow
+def test_a_recording_is_completed_where_the_response_mode_is_chosen_by_the_run(
+    demo: CommandLine, backbone_file: str, tmp_path: Path
+) -> None:
+    auto = ("--backbone", backbone_file, "--set", "backbone.response_mode=auto", "--pipeline", "zero-shot")
+    for limit in ("1", "2"):
+        ran = demo.run("evaluate", *auto, "--limit", limit, "--record", str(tmp_path / "run.jsonl"))
+        assert ran.code == 0, ran.err
+    assert [line["question"] for line in lines(tmp_path / "run.jsonl")] == ["0", "1"]
+
+
 def refuses_to_replace(path: Path, demo: CommandLine, model: FakeOpenAI, *command: str) -> None:
     before, asked = path.read_bytes(), len(model.requests)
     ran = demo.run(*command)

@@ -18,7 +18,9 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.results.mlflow.store import import_store
+from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import RunRecord
+from tasks.settings.home import Home
 from tests.support.command_line import ROOT, Ran
 from tests.support.in_process import run
 
@@ -436,6 +438,35 @@ def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store
     gc.collect()
     assert ran.code == 2 and "nowhere" in ran.err, ran.err
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize(("error", "ending"), [(KeyboardInterrupt(), "KILLED"), (OSError("no"), "FAILED")])
+def test_no_run_stays_running_in_mlflow_whose_logging_ends_early(
+    run_here: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    ending: str,
+) -> None:
+    home, registered = Home(tmp_path / "home"), {}
+
+    def finish(tracker: Tracker, *_: object) -> None:
+        (file,) = home.runs.glob("*.json")
+        registered.update(
+            json.loads(file.read_text(encoding="utf-8"))
+        )  # what the next command reads after a SIGKILL
+        raise error
+
+    monkeypatch.setattr(Tracker, "finish", finish)
+    golds = home.path / "benchmarks" / "demo" / "dev.json"
+    questions = json.loads(golds.read_text(encoding="utf-8"))
+    predictions = tmp_path / "predictions.json"
+    predictions.write_text(as_bird(questions, gold(questions)), encoding="utf-8")
+    ran = run_here("score", "--predictions", str(predictions), "--limit", "2")
+    assert ran.code != 0 and "Traceback" not in ran.err
+    client = MlflowClient(registered["tracking_uri"])
+    assert client.get_run(registered["mlflow_run"]).info.status == ending
+    assert not list(home.runs.glob("*.json"))
 
 
 def test_a_database_that_is_not_the_published_one_is_said_to_be_another(shared_data: Path) -> None:

@@ -1,10 +1,12 @@
 """Where requests go and what is read of an answer: addresses, headers, sizes, against a real server."""
 
 import gzip
+import importlib
 import json
 import logging
 import resource
 import socket
+import sys
 import threading
 import time
 import zlib
@@ -232,3 +234,21 @@ def test_a_query_of_a_path_is_added_to_that_of_the_address() -> None:
     access = Access.of(BackboneSettings(name="m", base_url="https://host.example/v1?api-version=1"))
     assert access.url("batches?limit=100") == "https://host.example/v1/batches?api-version=1&limit=100"
     assert access.url("models") == "https://host.example/v1/models?api-version=1"
+
+
+async def test_a_library_that_another_thread_imports_does_not_fail_the_first_requests(
+    settings: BackboneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefect, which is imported while the first questions are answered, imports `httpx`."""
+    connection.import_client()
+    slow = "import time\ntime.sleep(0.5)\nclass Client: ...\nAsyncClient = Timeout = URL = Client\n"
+    (tmp_path / "httpx.py").write_text(slow, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    del sys.modules["httpx"]
+    importing = threading.Thread(target=importlib.import_module, args=("httpx",))
+    importing.start()
+    while "httpx" not in sys.modules:
+        time.sleep(0.001)
+    assert (await ask(settings)).text == "reply to: q"
+    importing.join()

@@ -78,8 +78,11 @@ async def test_another_process_waits_for_the_batch_of_the_first(server: Server, 
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
     replies = await ask(tmp_path, settings_of(server), 10)
-    assert texts(await first) == texts(replies) == [f"reply to: question {n}" for n in range(10)]
+    both = [*replies, *await first]
+    assert texts(both) == [f"reply to: question {n}" for n in range(10)] * 2
     assert len(server.batches) == 1 and bought_once(server, 10)
+    # each reply is paid for in one of the two runs
+    assert sum(isinstance(reply, Reply) and not reply.call.cached for reply in both) == 10
 
 
 async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
@@ -146,6 +149,15 @@ async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Se
     assert bought_once(server, 7)
 
 
+async def test_a_request_that_stays_busy_is_said_to_be_submitted_again(
+    server: Server, tmp_path: Path
+) -> None:
+    server.fate = lambda body: "busy"
+    (said,) = texts(await ask(tmp_path, settings_of(server, retries=1), 1))
+    assert said.endswith("it is busy. The same command submits again what has no answer.")
+    assert len(server.batches) == 2
+
+
 async def test_a_batch_that_the_provider_no_longer_has_is_submitted_again(
     server: Server, tmp_path: Path
 ) -> None:
@@ -156,6 +168,21 @@ async def test_a_batch_that_the_provider_no_longer_has_is_submitted_again(
     server.batches.clear()
     assert texts(await ask(tmp_path, settings_of(server), 4)) == [f"reply to: question {n}" for n in range(4)]
     assert len(server.batches) == 1
+
+
+async def test_a_batch_that_is_gone_or_has_no_request_is_not_under_way(
+    server: Server, tmp_path: Path
+) -> None:
+    settings = settings_of(server)
+    key = request_key(identity_of(settings), Request((Message("user", "question 0"),)))
+    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+        batches = cache.batches(address_of(settings))
+        batches.begin("gone", [key])
+        batches.submitted("gone", "batch_of_old")
+        assert batches.begin("without requests", [key]) == []
+        assert [batch.token for batch in batches.under_way()] == ["gone"]
+        await ask(tmp_path, settings, 1)
+        assert batches.under_way() == []
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
