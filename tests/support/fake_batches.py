@@ -88,6 +88,7 @@ class FakeOpenAIBatches(_Batches):
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, str] = {}
+        self.gone: tuple[str, ...] = ()  # files of batches that are not there any more: "error_file_id"
 
     async def _answered(
         self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
@@ -121,7 +122,7 @@ class FakeOpenAIBatches(_Batches):
             case "POST", ["batches", name, "cancel"] if name in self.batches:
                 self.batches[name].status = self.batches[name].status or "cancelled"
                 self._send(writer, 200, self._shown(self.batches[name]))
-            case "GET", ["files", name, "content"]:
+            case "GET", ["files", name, "content"] if name.partition("-")[2] not in self.gone:
                 writer.write(
                     f"HTTP/1.1 200 OK\r\ncontent-length: {len(self.files[name].encode())}\r\n\r\n".encode()
                     + self.files[name].encode()

@@ -304,7 +304,7 @@ class BatchBackbone:
             try:
                 return await send()
             except Refusal as refusal:
-                if refusal.message.startswith(("HTTP 404", "HTTP 410")):
+                if refusal.gone:
                     raise
                 if not refusal.transient or time.monotonic() - began > SILENT_S:
                     raise self._failure(refusal, KEPT) from None

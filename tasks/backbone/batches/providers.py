@@ -6,6 +6,7 @@ reference "Message Batches" (types of the anthropic SDK 2.12).
 
 import datetime
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.wire import part
 from tasks.backbone.protocol import json_object
 from tasks.settings.backbone import BackboneSettings
+
+log = logging.getLogger(__name__)
 
 Bodies = Mapping[str, Mapping[str, Any]]
 """Bodies of requests by their keys in the reply cache, 64 hexadecimal digits."""
@@ -69,11 +72,22 @@ class BatchProvider:
         return self._state(await self._json(f"{self.path}/{quote(batch_id, safe='')}"))
 
     async def answers(self, state: BatchState) -> dict[str, HttpAnswer]:
-        """Return the answers of an ended batch by key, without requests that expired or were cancelled."""
-        answers = {}
+        """Return the answers of an ended batch by key, without requests that expired or were cancelled.
+
+        Of two files of which one is gone, those of the other.
+        """
+        answers: dict[str, HttpAnswer] = {}
         for path in state.results:
+            try:
+                text = (await self._endpoint.exchange(path)).text
+            except Refusal as refusal:
+                last = path == state.results[-1]
+                if not refusal.gone or (last and not answers):
+                    raise
+                log.warning("%s: %s", path, refusal.message)
+                continue
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
-            for line in (await self._endpoint.exchange(path)).text.split("\n"):
+            for line in text.split("\n"):
                 content = json_object(line) or {}
                 key = content.get("custom_id")
                 if isinstance(key, str) and (answer := self._answer(content)) is not None:

@@ -93,6 +93,11 @@ class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
         """Whether every other request would fail too."""
         return self.kind in FATAL
 
+    @property
+    def gone(self) -> bool:
+        """Whether what was asked for is not there (any more)."""
+        return self.message.startswith(("HTTP 404", "HTTP 410"))
+
 
 _LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
 

@@ -206,6 +206,17 @@ async def test_what_an_ended_batch_has_is_kept_and_the_rest_fails_retryably(
     assert bought_once(openai_server, 10)
 
 
+async def test_answers_are_kept_where_the_file_of_the_others_is_gone(
+    openai_server: FakeOpenAIBatches, tmp_path: Path
+) -> None:
+    openai_server.fate = lambda body: "wrong" if "question 3" in str(body) else "answered"
+    openai_server.gone = ("error_file_id",)
+    replies = await ask(tmp_path, settings_of(openai_server), 10)
+    (failed,) = (reply for reply in replies if isinstance(reply, BackboneError))
+    assert "without an answer to 1 of 10 requests" in str(failed)
+    assert bought_once(openai_server, 9) and len(openai_server.batches) == 1
+
+
 async def test_a_full_queue_is_met_with_smaller_batches(
     openai_server: FakeOpenAIBatches, tmp_path: Path
 ) -> None:
