@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from prefect import flow, task
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.states import Completed
 
 from flows.prefect import flow_runs as task_runs
@@ -82,3 +82,15 @@ async def test_the_patience_begins_again_whenever_more_is_recorded(recorded: Rec
         await asyncio.sleep(PATIENCE_S / 3)
         await recorded.add(1)
     assert await waiting >= 2 * PATIENCE_S
+
+
+async def test_a_server_that_is_given_up_between_two_attempts_of_the_client_loses_no_result(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked_again(client: PrefectClient, *_: object, **__: object) -> None:
+        # as prefect/client/base.py does where PREFECT_CLIENT_MAX_RETRIES is lowered meanwhile
+        raise AssertionError("Retry handling ended without response or exception")
+
+    monkeypatch.setattr(PrefectClient, "request", asked_again)
+    control = Control(flow_run=str(recorded.flow_run))
+    assert await RecorderBackpressure(control).wait(3, ending=True) == 0
