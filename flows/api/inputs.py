@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from flows.runtime.control import Control
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.wording import sentence
 from tasks.settings.choices import QuestionSelection
 
@@ -28,9 +28,12 @@ def overrides(settings: Settings | None) -> tuple[str, ...]:
     >>> overrides({"backbone.retries": 3, "benchmark.folder": Path("my/data")})
     ('backbone.retries=3', 'benchmark.folder="my/data"')
     """
-    values = {
-        key: json.dumps(value, ensure_ascii=False, default=str) for key, value in (settings or {}).items()
-    }
+    settings = {} if settings is None else settings
+    if not isinstance(settings, Mapping):
+        raise ConfigurationError(
+            f"settings={settings!r}: write a mapping of keys to values, {{'pipeline.demonstrations.k': 3}}."
+        )
+    values = {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in settings.items()}
     return tuple(f"{key}={value}" for key, value in values.items())
 
 
@@ -83,6 +86,8 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
     if not isinstance(predictions, Mapping):
         yield Path(predictions).expanduser()
         return
+    if not predictions:
+        raise DataError("predictions={}: there is no prediction to score.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"
         lines = (json.dumps({"question_id": id_, "sql": sql}) for id_, sql in predictions.items())

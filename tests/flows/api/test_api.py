@@ -77,6 +77,8 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
     [
         (lambda c: c.evaluate("dmeo"), 'Did you mean "demo"'),
         (lambda c: c.evaluate(settings={"pipeline.demonstration.k": 1}), 'Did you mean "demonstrations"'),
+        (lambda c: c.evaluate(settings=["backbone.retries=3"]), "write a mapping of keys to values"),
+        (lambda c: c.score({}), "there is no prediction to score"),
         (lambda c: c.answer("How many?", "nowhere.sqlite"), "nowhere.sqlite"),
         (lambda c: c.score("nowhere.json"), "nowhere.json"),
         (lambda c: c.score({1: "SELECT 1"}, settings={"pipeline.x": 1}), "only benchmark.*"),
