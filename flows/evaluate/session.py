@@ -354,6 +354,9 @@ class Session:
             log.warning(
                 "the warehouse cannot record that run %s has ended (%s): %s", self.run.run_id, status, error
             )
+        if self.resources.control.flow_run:
+            # Otherwise Prefect would try for a minute to end the flow run at a server that is gone.
+            await server_answers(self.resources.control)
 
     async def _write_periodically(self) -> None:
         while not self._ending.is_set():

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,11 +27,12 @@ from flows.evaluate.deployment import (
 from flows.evaluate.flow import evaluation_flow
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
 from flows.evaluate.preparation import check_budget
+from flows.evaluate.run import keeping_result
 from flows.evaluate.working_folder import clean, in_words, open_folder
 from flows.matrix.matrix import Cell, CellLimits
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
-from flows.prefect.flow_runs import result_of
+from flows.prefect.flow_runs import run_flow
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
 from tasks.backbone.pricing import Budget
@@ -89,6 +91,9 @@ def night_limits(
         )
     return CellLimits(total, end, [])
 
+
+RESTART_S = 10.0
+"""Seconds before an evaluation is begun again where Prefect's server does not answer."""
 
 DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
 
@@ -249,11 +254,15 @@ async def _evaluate(
     """
     epoch, control = night if ask_again else None, Control()
     try:
-        with deployed_run(home, control, nightly=str(flow_run.id)):
+        with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
             preparation = limits.prepare(cell, left, control, lambda prepared: check(prepared.databases))
-            state = await evaluation_flow(control, preparation)(preparation.settings, return_state=True)
-            return NightEntry.of_run(await result_of(state))
+            evaluate = evaluation_flow(control, preparation)
+            control.result = await run_flow(
+                evaluate, preparation.settings, control, partial(time.sleep, RESTART_S)
+            )
+        assert control.result is not None
+        return NightEntry.of_run(control.result)
     except Interrupted:
         raise
     except Exception as error:

@@ -37,6 +37,8 @@ MAX_BEGINNINGS = 5
 """How often a flow run is begun at most while Prefect's server dies."""
 HEALTH_PAUSES_S = (0, 1, 2)
 """Seconds to wait before each look whether the server answers."""
+HEALTH_S = 10.0
+"""Seconds that it may take to answer each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,14 @@ async def run_flow(flow: Any, settings: Any, control: Control, connect: Callable
     If Prefect's server dies before the flow run begins, `connect` waits until it answers again.
 
     Raises:
-        BaseException: what ended the flow without a result.
+        BaseException: what ended the flow without a result, also where Prefect cannot be told.
     """
     for _ in range(MAX_BEGINNINGS):
         try:
             return await result_of(await flow(settings, return_state=True))
         except Exception as error:
+            if reason := _reason_in(error):
+                raise reason from None
             if control.flow_run or not _is_unreachable(error):
                 raise
             log.warning("Prefect's server did not answer when the flow run began: %s", error)
@@ -119,6 +123,13 @@ async def run_flow(flow: Any, settings: Any, control: Control, connect: Callable
         "Prefect's server stops answering whenever a flow run begins. Every reply that came is kept: run the same "
         "command again to continue."
     )
+
+
+def _reason_in(error: BaseException | None) -> CrosscheckError | None:
+    """Return the error of a flow whose end could not be told to Prefect's server, from which another error came."""
+    while error is not None and not isinstance(error, CrosscheckError):
+        error = error.__context__
+    return error
 
 
 def _is_unreachable(error: Exception) -> bool:
@@ -291,9 +302,13 @@ async def server_answers(control: Control) -> bool:
     """
     if control.own_server:
         return True
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_REQUEST_TIMEOUT,
+        PREFECT_CLIENT_MAX_RETRIES,
+        temporary_settings,
+    )
 
-    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0, PREFECT_API_REQUEST_TIMEOUT: HEALTH_S}):
         for pause_s in HEALTH_PAUSES_S:
             await asyncio.sleep(pause_s)
             async with open_client() as client:

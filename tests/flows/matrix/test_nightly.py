@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
 import pytest
 from markupsafe import escape
+from prefect.client.orchestration import PrefectClient
 
 import flows.prefect.stage_task_runs
 from flows.evaluate.forms import Cleaning, Matrix
@@ -128,6 +130,27 @@ async def test_a_run_that_cannot_be_compared_is_a_problem_of_its_own(
     assert (second["verdict"], second["problem"]) == ("no baseline", "")
     assert state.is_failed() and "1 of 2 evaluations was not completed" in state.message
     assert nights.page("broken").exists()
+
+
+@pytest.mark.parametrize("request_", ["create_flow_run", "set_flow_run_state"])
+async def test_an_evaluation_is_kept_whose_beginning_or_end_prefects_server_did_not_take(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    lost: list[str] = []
+    send = getattr(PrefectClient, request_)
+
+    async def lose_one(client: PrefectClient, *given: Any, **named: Any) -> Any:
+        child = request_ == "set_flow_run_state" or named.get("parent_task_run_id")
+        if not lost and child and (request_ == "create_flow_run" or given[1].is_completed()):
+            lost.append(request_)
+            raise httpx.ConnectError("All connection attempts failed")
+        return await send(client, *given, **named)
+
+    monkeypatch.setattr(PrefectClient, request_, lose_one)
+    monkeypatch.setattr(flow, "RESTART_S", 0.0)
+    _, night = await nights("lost", limit=4)
+    (entry,) = night["entries"]
+    assert lost and entry["run_id"] and entry["problem"] == ""
 
 
 async def artifact(flow_run_id: Any) -> str:

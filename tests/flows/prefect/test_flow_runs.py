@@ -1,16 +1,32 @@
 """States of more flow runs than Prefect's server gives at a time, and their end, on a real Prefect server."""
 
+import socket
+import time
 from collections.abc import Sequence
 from functools import partialmethod
+from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from prefect import flow
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.runtime import flow_run
 
-from flows.prefect.flow_runs import FlowRunState, cancel_launched_by, launch, states_of
+from flows.prefect import flow_runs
+from flows.prefect.flow_runs import (
+    FlowRunState,
+    as_flow,
+    cancel_launched_by,
+    launch,
+    run_flow,
+    server_answers,
+    states_of,
+)
+from flows.prefect.settings import apply
+from flows.runtime.control import Control
+from tasks.core.errors import BackboneError
 from tasks.settings.home import Home
 from tests.support.prefect_home import in_flow
 
@@ -58,3 +74,38 @@ async def test_of_more_flow_runs_than_the_server_gives_at_a_time_none_is_missed(
     assert states == dict.fromkeys(launched, FlowRunState("SCHEDULED", "", 40.0))
     await cancel_launched_by(parent)
     assert {state.state for state in (await states_of(launched)).values()} == {"CANCELLED"}
+
+
+@pytest.mark.slow
+async def test_why_a_flow_ended_is_told_where_prefects_server_has_died(
+    prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = Control()
+
+    async def refuse(*given: Any, **named: Any) -> None:
+        raise httpx.ConnectError("All connection attempts failed")
+
+    async def body(settings: None) -> None:
+        control.begin_flow_run(str(flow_run.id))
+        monkeypatch.setattr(PrefectClient, "set_flow_run_state", refuse)
+        raise BackboneError("The key is not accepted.", transient=False)
+
+    with pytest.raises(BackboneError, match="The key is not accepted"):
+        await run_flow(as_flow(body, "evaluate", "evaluate"), None, control, lambda: None)
+
+
+@pytest.mark.slow
+async def test_a_server_that_takes_connections_and_never_answers_is_soon_given_up(
+    prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[bool] = []
+    monkeypatch.setattr(flow_runs, "HEALTH_S", 0.1)
+    monkeypatch.setattr(flow_runs, "HEALTH_PAUSES_S", (0, 0))
+    monkeypatch.setattr(flow_runs, "give_up_server", lambda: given_up.append(True))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/api")
+        apply({})
+        started = time.monotonic()
+        assert not await server_answers(Control())
+        assert time.monotonic() - started < 20
+    assert given_up
