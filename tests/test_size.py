@@ -11,13 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 882,
+    "flows/api": 887,
     "flows/cli": 3_495,
-    "flows/evaluate": 6_938,
-    "flows/matrix": 1_113,
+    "flows/evaluate": 6_941,
+    "flows/matrix": 1_122,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
-    "flows/prefect": 2_425,
+    "flows/prefect": 2_440,
     "flows/runtime": 863,
     "tasks/backbone": 7_704,
     "tasks/benchmarks": 3_779,
