@@ -302,18 +302,18 @@ async def server_answers(control: Control) -> bool:
     """
     if control.own_server:
         return True
-    from prefect.settings import (
-        PREFECT_API_REQUEST_TIMEOUT,
-        PREFECT_CLIENT_MAX_RETRIES,
-        temporary_settings,
-    )
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0, PREFECT_API_REQUEST_TIMEOUT: HEALTH_S}):
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
         for pause_s in HEALTH_PAUSES_S:
             await asyncio.sleep(pause_s)
-            async with open_client() as client:
+            # With settings of its own it is not the client of the flow run, which waits for a minute.
+            async with get_client(httpx_settings={"timeout": HEALTH_S}) as client:
                 if await client.api_healthcheck() is None:
                     return True
+    async with open_client() as client:  # that of the flow run, which ends with it
+        client._client.timeout = HEALTH_S
     give_up_server()
     return False
 
