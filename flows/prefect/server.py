@@ -155,7 +155,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                     control,
                 )
         raise CrosscheckError(
-            f"Prefect's server did not start; its log is {self.log}. Every reply that came is kept.\n"
+            f"Prefect's server did not start, or was ended; its log is {self.log}. Every reply that came is kept.\n"
             "Start a server with `prefect server start` and set PREFECT_API_URL to its address, or name another "
             "working folder (--home) if the disk is full or the database was made by another version of Prefect."
         )
