@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect.flow_runs import check_shards, import_engines, run_flow
+from flows.prefect.flow_runs import beginnings, check_shards, import_engines, reason_in, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
@@ -99,13 +99,18 @@ def launched(
 
 @contextmanager
 def keeping_result(control: Control) -> Iterator[None]:
-    """Suppress errors of Prefect once the run has been logged; its record is then `control.result`."""
+    """Suppress errors of Prefect once the run has been logged; its record is then `control.result`.
+
+    Where Prefect could not be told why a run ended without a result, that reason is raised.
+    """
     control.result = None
     try:
         yield
     except Exception as error:
         if control.result is None:
-            raise
+            if (reason := reason_in(error)) in (None, error):
+                raise
+            raise reason from None
         log.warning("Prefect does not know that the run has ended: %s", error)
         control.progress.step(
             f"Prefect's server does not answer any more ({error}): it does not show the end of this run, which is "
@@ -154,7 +159,10 @@ def run_evaluation(
             control.result = prefect.loop.run(evaluating)
         else:
             flow = evaluation_flow(control, prefect.preparation)
-            control.result = prefect.loop.run(run_flow(flow, settings, control, prefect.connect))
+            for beginning in beginnings(control, prefect.connect):
+                with beginning:
+                    state = prefect.loop.run(flow(settings, return_state=True))
+            control.result = prefect.loop.run(result_of(state))
     assert control.result is not None
     return control.result
 

@@ -18,6 +18,7 @@ from tasks.settings.evaluation import EvaluationSettings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
+    from tenacity import AsyncRetrying, Retrying
 
 
 log = logging.getLogger(__name__)
@@ -101,38 +102,50 @@ async def result_of(state: Any) -> RunRecord:
     raise result
 
 
-async def run_flow(flow: Any, settings: Any, control: Control, connect: Callable[[], None]) -> RunRecord:
-    """Run a flow and return the result of its `final_state`, also of a failed flow run.
+def beginnings(control: Control, connect: Callable[[], None]) -> "Retrying":
+    """Yield attempts at a flow: a further one if Prefect's server dies before the flow run begins.
 
-    If Prefect's server dies before the flow run begins, `connect` waits until it answers again.
-
-    Raises:
-        BaseException: what ended the flow without a result, also where Prefect cannot be told.
+    `connect` waits until the server answers again.
     """
-    for _ in range(MAX_BEGINNINGS):
-        try:
-            return await result_of(await flow(settings, return_state=True))
-        except Exception as error:
-            if reason := _reason_in(error):
-                raise reason from None
-            if control.flow_run or not _is_unreachable(error):
-                raise
-            log.warning("Prefect's server did not answer when the flow run began: %s", error)
-            await asyncio.to_thread(connect)
-    raise CrosscheckError(
-        "Prefect's server stops answering whenever a flow run begins. Every reply that came is kept: run the same "
-        "command again to continue."
-    )
+    from tenacity import Retrying
+
+    return Retrying(**_again(control), before_sleep=lambda _: connect())
 
 
-def _reason_in(error: BaseException | None) -> CrosscheckError | None:
+def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRetrying":
+    """Yield attempts as `beginnings` does; the event loop goes on while `connect` waits."""
+    from tenacity import AsyncRetrying
+
+    async def wait(_: object) -> None:
+        await asyncio.to_thread(connect)
+
+    return AsyncRetrying(**_again(control), before_sleep=wait)
+
+
+def _again(control: Control) -> dict[str, Any]:
+    from tenacity import retry_if_exception, stop_after_attempt
+
+    def give_up(_: object) -> None:
+        raise CrosscheckError(
+            "Prefect's server stops answering whenever a flow run begins. Every reply that came is kept: run the same "
+            "command again to continue."
+        )
+
+    return {
+        "retry": retry_if_exception(lambda error: not control.flow_run and _is_unreachable(error)),
+        "stop": stop_after_attempt(MAX_BEGINNINGS),
+        "retry_error_callback": give_up,
+    }
+
+
+def reason_in(error: BaseException | None) -> CrosscheckError | None:
     """Return the error of a flow whose end could not be told to Prefect's server, from which another error came."""
     while error is not None and not isinstance(error, CrosscheckError):
         error = error.__context__
     return error
 
 
-def _is_unreachable(error: Exception) -> bool:
+def _is_unreachable(error: BaseException) -> bool:
     import httpx
 
     # Prefect's client has an assertion fail if the server is given up between two of its attempts.

@@ -14,13 +14,13 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.runtime import flow_run
 
+from flows.evaluate.run import keeping_result
 from flows.prefect import flow_runs
 from flows.prefect.flow_runs import (
     FlowRunState,
     as_flow,
     cancel_launched_by,
     launch,
-    run_flow,
     server_answers,
     states_of,
 )
@@ -90,8 +90,9 @@ async def test_why_a_flow_ended_is_told_where_prefects_server_has_died(
         monkeypatch.setattr(PrefectClient, "set_flow_run_state", refuse)
         raise BackboneError("The key is not accepted.", transient=False)
 
-    with pytest.raises(BackboneError, match="The key is not accepted"):
-        await run_flow(as_flow(body, "evaluate", "evaluate"), None, control, lambda: None)
+    evaluate = as_flow(body, "evaluate", "evaluate")
+    with pytest.raises(BackboneError, match="The key is not accepted"), keeping_result(control):
+        await evaluate(None, return_state=True)
 
 
 @pytest.mark.slow
