@@ -270,13 +270,9 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
     states = Path(str(trainer.args.output_dir)).glob("checkpoint-*/trainer_state.json")
     last = max(filter(_is_whole, states), key=lambda state: state.stat().st_mtime_ns, default=None)
     control = Control()
-
-    def register(tracking_uri: str, mlflow_run: str) -> None:
-        control.register(tracking_uri=tracking_uri, mlflow_run=mlflow_run)
-
     with (
         registered(home, control),
-        logged_by_library(home, "crosscheck/finetuning", output.name, register),
+        logged_by_library(home, "crosscheck/finetuning", output.name, control.register),
         redirect_stdout(sys.stderr),
     ):
         trainer.train(resume_from_checkpoint=str(last.parent) if last else None)

@@ -40,7 +40,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
-from tasks.results.parameters import HIDDEN, automatic, flatten, stored_settings
+from tasks.results.parameters import HIDDEN, automatic_settings, flatten, stored_settings
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.linking import make_oracle
@@ -350,7 +350,7 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
         return False
     settings_now = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
     requested = flatten(settings_now)
-    replaced = dict.fromkeys(automatic(requested))
+    replaced = dict.fromkeys(automatic_settings(requested))
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
     return any(
         {**flatten(stored.settings), **replaced} == {**requested, **replaced} for stored in runs

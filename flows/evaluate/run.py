@@ -20,7 +20,7 @@ from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
-from tasks.results.parameters import automatic, flatten, stored_settings
+from tasks.results.parameters import automatic_settings, flatten, stored_settings
 from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import HARMLESS
@@ -101,16 +101,16 @@ def launched(
 def keeping_result(control: Control) -> Iterator[None]:
     """Suppress errors of Prefect once the run has been logged; its record is then `control.result`.
 
-    Where Prefect could not be told why a run ended without a result, that reason is raised.
+    If a run ended without a result, the error that ended it is raised, not one of recording the end in Prefect.
     """
     control.result = None
     try:
         yield
     except Exception as error:
         if control.result is None:
-            if (reason := reason_in(error)) in (None, error):
-                raise
-            raise reason from None
+            if reason := reason_in(error):
+                raise reason from None
+            raise
         log.warning("Prefect does not know that the run has ended: %s", error)
         control.progress.step(
             f"Prefect's server does not answer any more ({error}): it does not show the end of this run, which is "
@@ -194,7 +194,7 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
     requested = flatten(current)
-    ignored = automatic(requested).union(HARMLESS)
+    ignored = automatic_settings(requested).union(HARMLESS)
 
     def deciding(flat: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in flat.items() if key not in ignored}

@@ -39,7 +39,7 @@ MAX_BEGINNINGS = 5
 HEALTH_PAUSES_S = (0, 1, 2)
 """Seconds to wait before each look whether the server answers."""
 HEALTH_S = 10.0
-"""Seconds that it may take to answer each."""
+"""Time limit of each look, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def beginnings(control: Control, connect: Callable[[], None]) -> "Retrying":
     """
     from tenacity import Retrying
 
-    return Retrying(**_again(control), before_sleep=lambda _: connect())
+    return Retrying(**_retry_options(control), before_sleep=lambda _: connect())
 
 
 def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRetrying":
@@ -119,10 +119,10 @@ def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRet
     async def wait(_: object) -> None:
         await asyncio.to_thread(connect)
 
-    return AsyncRetrying(**_again(control), before_sleep=wait)
+    return AsyncRetrying(**_retry_options(control), before_sleep=wait)
 
 
-def _again(control: Control) -> dict[str, Any]:
+def _retry_options(control: Control) -> dict[str, Any]:
     from tenacity import retry_if_exception, stop_after_attempt
 
     def give_up(_: object) -> None:
@@ -139,7 +139,9 @@ def _again(control: Control) -> dict[str, Any]:
 
 
 def reason_in(error: BaseException | None) -> CrosscheckError | None:
-    """Return the error of a flow whose end could not be told to Prefect's server, from which another error came."""
+    """Return the error that ended a flow, if `error` is that of recording the end at a server that does not answer."""
+    if error is None or not _is_unreachable(error):
+        return None
     while error is not None and not isinstance(error, CrosscheckError):
         error = error.__context__
     return error
@@ -321,11 +323,11 @@ async def server_answers(control: Control) -> bool:
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
         for pause_s in HEALTH_PAUSES_S:
             await asyncio.sleep(pause_s)
-            # With settings of its own it is not the client of the flow run, which waits for a minute.
+            # A client of its own: that of the flow run waits a minute for each request.
             async with get_client(httpx_settings={"timeout": HEALTH_S}) as client:
                 if await client.api_healthcheck() is None:
                     return True
-    async with open_client() as client:  # that of the flow run, which ends with it
+    async with open_client() as client:  # the flow run's, whose remaining requests are not to take minutes
         client._client.timeout = HEALTH_S
     give_up_server()
     return False

@@ -79,7 +79,7 @@ async def clear_leftovers(home: Home) -> int:
                 continue
             await _end_in_prefect(left)
         except httpx.HTTPError as error:  # a later command ends it
-            log.warning("%s: Prefect cannot be told that this run has ended: %s", path, error)
+            log.warning("%s: the end of this run could not be recorded in Prefect: %s", path, error)
             continue
         if left.mlflow_run and left.tracking_uri:
             kill_mlflow_run(left.tracking_uri, left.mlflow_run)

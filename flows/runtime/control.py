@@ -101,7 +101,7 @@ class Control:
     prefect: Ui = NOWHERE  # where Prefect shows that run
     own_server: bool = False  # whether this command has started Prefect's server, which then ends with it
     take_signals: Callable[[], None] = lambda: None  # lets Ctrl-C and SIGTERM set `stop` and `stop_now`
-    recorded: bool = True  # whether MLflow and the warehouse have how the run ended
+    recorded: bool = True  # whether MLflow and the warehouse have recorded the end of the run
     # adds ids to the file from which later commands clean up after a killed process
     register: Callable[..., None] = lambda **ids: None
 

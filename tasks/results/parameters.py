@@ -74,10 +74,10 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name_for_mlflow(name): _shorten(storable(text)) for name, text in _walk(settings, "")}
 
 
-def automatic(requested: Mapping[str, Any]) -> set[str]:
-    """Return the flat settings that are "auto", which a run replaces.
+def automatic_settings(requested: Mapping[str, Any]) -> set[str]:
+    """Return the keys of flat settings whose value is "auto"; a run stores the value that replaced it.
 
-    The response mode that it chooses also decides the role of the system message.
+    The response mode that a run chooses also decides the role of the system message.
     """
     from tasks.settings.backbone import AUTO
 

@@ -74,17 +74,18 @@ class BatchProvider:
     async def answers(self, state: BatchState) -> dict[str, HttpAnswer]:
         """Return the answers of an ended batch by key, without requests that expired or were cancelled.
 
-        Of two files of which one is gone, those of the other.
+        If one of two files does not exist any more, the answers are those of the other.
         """
         answers: dict[str, HttpAnswer] = {}
+        gone: Refusal | None = None
         for path in state.results:
             try:
                 text = (await self._endpoint.exchange(path)).text
             except Refusal as refusal:
-                last = path == state.results[-1]
-                if not refusal.gone or (last and not answers):
+                if not refusal.gone:
                     raise
                 log.warning("%s: %s", path, refusal.message)
+                gone = refusal
                 continue
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
             for line in text.split("\n"):
@@ -92,6 +93,8 @@ class BatchProvider:
                 key = content.get("custom_id")
                 if isinstance(key, str) and (answer := self._answer(content)) is not None:
                     answers[key] = answer
+        if gone and not answers:
+            raise gone
         return answers
 
     async def _json(

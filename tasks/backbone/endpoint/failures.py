@@ -95,7 +95,7 @@ class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
 
     @property
     def gone(self) -> bool:
-        """Whether what was asked for is not there (any more)."""
+        """Whether the endpoint says that the resource does not exist."""
         return self.message.startswith(("HTTP 404", "HTTP 410"))
 
 

@@ -163,11 +163,11 @@ def find_or_create(
 
 @contextmanager
 def logged_by_library(
-    home: Home, experiment: str, name: str, made: Callable[[str, str], None]
+    home: Home, experiment: str, name: str, register: Callable[..., None]
 ) -> Iterator[None]:
     """Let a library that logs to MLflow by itself log to a new run of an experiment of the working folder's store.
 
-    The run ends with the block, as FAILED where that raises. `made` is called with its store's address and its id.
+    The run ends with the block, as FAILED if that raises. `register` is as in `Control`.
     """
     import mlflow
 
@@ -179,7 +179,7 @@ def logged_by_library(
     os.environ.update(settings)
     try:
         with mlflow.start_run(run_name=name) as run:
-            made(store.uri, run.info.run_id)
+            register(tracking_uri=store.uri, mlflow_run=run.info.run_id)
             yield
     finally:
         for variable, value in before.items():

@@ -69,7 +69,9 @@ class Compared(NamedTuple):
     # status of the gold, "" where it was not executed; "ok" where accepted results stand for it
     gold_status: str
     verdicts: tuple[Verdict, ...]  # one per prediction, in order
-    repeatable: bool = True  # whether no form without DISTINCT exceeded a limit, which a repetition may not
+    repeatable: bool = (
+        True  # False: a query without its DISTINCT exceeded a limit, which it may not another time
+    )
 
 
 def compare(session: "Session", job: JudgeJob) -> Compared:

@@ -140,13 +140,13 @@ def test_what_is_wrong_is_said_in_words(
 def test_an_interrupted_training_does_not_stay_running_in_mlflow(tmp_path: Path) -> None:
     from mlflow import MlflowClient
 
-    made: list[str] = []
+    made: dict[str, str] = {}
     with (
         pytest.raises(KeyboardInterrupt),
-        logged_by_library(Home(tmp_path), "trainings", "out", lambda *run: made.extend(run)),
+        logged_by_library(Home(tmp_path), "trainings", "out", lambda **ids: made.update(ids)),
     ):
         raise KeyboardInterrupt
-    uri, run_id = made
+    uri, run_id = made["tracking_uri"], made["mlflow_run"]
     run = MlflowClient(uri).get_run(run_id)
     assert (run.info.run_name, run.info.status) == ("out", "FAILED")
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,20 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     assert "EventsWorker" not in ran.err
 
 
+EVALUATE = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
+
+
+def assert_all_recorded(home: Path, script: str, words: Sequence[str]) -> None:
+    """Assert that a command, run by a script, ends well and Prefect has recorded all of its task runs."""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env=CommandLine(home).all_of_environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    counts = json.loads(ran.stdout)["prefect"]
+    assert counts["recorded"] == counts["task_runs"] > 0
+
+
 def test_a_flow_run_begins_after_its_server_has_died_and_been_started_again(
     tmp_path: Path, built_demo: Path
 ) -> None:
@@ -125,19 +140,8 @@ def test_a_flow_run_begins_after_its_server_has_died_and_been_started_again(
         "LocalServer.wait = answering_once\n"
         "sys.exit(run(sys.argv[1:]))"
     )
-    environment = CommandLine(tmp_path / "home").all_of_environment
-    evaluate = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
-    for words in (evaluate, ("rerun", "latest", "--questions", "0-2", "--json")):
-        ran = subprocess.run(
-            [sys.executable, "-c", script, *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert ran.returncode == 0, ran.stderr
-        counts = json.loads(ran.stdout)["prefect"]
-        assert counts["recorded"] == counts["task_runs"] > 0
+    assert_all_recorded(tmp_path / "home", script, EVALUATE)
+    assert_all_recorded(tmp_path / "home", script, ("rerun", "latest", "--questions", "0-2", "--json"))
 
 
 def test_the_last_task_runs_are_recorded_without_waiting_for_prefects_interval(
@@ -149,11 +153,4 @@ def test_the_last_task_runs_are_recorded_without_waiting_for_prefects_interval(
         "server.OWN_SERVER['PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL'] = '3600'; "
         "sys.exit(run(sys.argv[1:]))"
     )
-    words = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
-    environment = CommandLine(tmp_path / "home").all_of_environment
-    ran = subprocess.run(
-        [sys.executable, "-c", script, *words], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert ran.returncode == 0, ran.stderr
-    counts = json.loads(ran.stdout)["prefect"]
-    assert counts["recorded"] == counts["task_runs"] > 0
+    assert_all_recorded(tmp_path / "home", script, EVALUATE)
