@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 940,
     "flows/prefect": 2_455,
     "flows/runtime": 863,
-    "tasks/backbone": 7_707,
+    "tasks/backbone": 7_714,
     "tasks/benchmarks": 3_779,
     "tasks/core": 1_417,
     "tasks/database": 5_563,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_359,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 311
+MAX_MODULES = 312
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

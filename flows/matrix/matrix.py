@@ -17,8 +17,8 @@ from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.folder_use import store_for_links, watched
 from flows.runtime.output import frame
 from flows.runtime.signals import logging_to
+from tasks.backbone.budget import Budget
 from tasks.backbone.kind import check_backbone, kind_of
-from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, ExitCode
 from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, counts, percent

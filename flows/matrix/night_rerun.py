@@ -9,7 +9,7 @@ from flows.evaluate.forms import Matrix
 from flows.evaluate.preparation import check_budget
 from flows.evaluate.rerun import plan_rerun
 from flows.matrix.matrix import Cell, Opened, run_cells
-from tasks.backbone.pricing import Budget
+from tasks.backbone.budget import Budget
 from tasks.core.errors import ExitCode
 from tasks.core.wording import counted
 from tasks.results.night import Night, NightEntry, all_nights, find_night

@@ -35,7 +35,7 @@ from flows.prefect.automations import notify
 from flows.prefect.flow_runs import async_beginnings, result_of
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
-from tasks.backbone.pricing import Budget
+from tasks.backbone.budget import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.outcome import STANDARD

@@ -9,8 +9,8 @@ from flows.evaluate.preparation import Preparation, check_budget, check_candidat
 from flows.evaluate.rerun import check_data
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
+from tasks.backbone.budget import Budget
 from tasks.backbone.kind import check_backbone, kind_of
-from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
 from tasks.core.wording import agreeing, counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of

@@ -6,7 +6,7 @@ from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
 from flows.matrix.matrix import Cell, CellResult, Sweep, estimated_usd
 from flows.matrix.repeats import Measured, NoisePlan
-from tasks.backbone.pricing import Budget
+from tasks.backbone.budget import Budget
 from tasks.core.wording import DASH, counted, counts, money, number, percent
 from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table
 from tasks.documents.model import Cell as ModelCell

@@ -14,7 +14,7 @@ from tasks.core.errors import CrosscheckError, ExitCode
 from tasks.core.wording import agreeing, counted
 
 if TYPE_CHECKING:  # a display is opened before the rest is imported
-    from tasks.backbone.pricing import Budget
+    from tasks.backbone.budget import Budget
     from tasks.core.outcome import Call
     from tasks.results.run_record import RunRecord
 

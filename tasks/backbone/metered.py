@@ -22,8 +22,8 @@ from tasks.core.records import Answer
 from tasks.settings.backbone import BackboneSettings
 
 if TYPE_CHECKING:
+    from tasks.backbone.budget import Budget
     from tasks.backbone.cache.store import ReplyCache
-    from tasks.backbone.pricing import Budget
     from tasks.backbone.recordings import Observations
 
 log = logging.getLogger(__name__)

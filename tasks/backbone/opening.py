@@ -6,13 +6,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 
 from tasks.backbone.batches.backbone import BatchBackbone
+from tasks.backbone.budget import Budget
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.wire import address_of
 from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import Budget
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings import Observations
 from tasks.backbone.replies.format import ReplyFormats

@@ -41,8 +41,8 @@ class Judge(options.Questions, options.Files):
         from flows.evaluate.judging import JudgedDocument, answers_of, judge_run, judged_document
         from flows.evaluate.preparation import check_budget
         from flows.runtime.control import Control
+        from tasks.backbone.budget import Budget
         from tasks.backbone.kind import check_backbone
-        from tasks.backbone.pricing import Budget
         from tasks.results.run_record import json_of
         from tasks.results.warehouse.runs import Warehouse
 

@@ -74,7 +74,7 @@ class Rerun(options.Labels, options.Details, options.Files):
             from flows.evaluate.preparation import check_budget
             from flows.evaluate.rerun import plan_rerun, run_rerun
             from flows.runtime.control import Control
-            from tasks.backbone.pricing import Budget
+            from tasks.backbone.budget import Budget
 
             labels = self.labels
             plan = plan_rerun(self.settings())

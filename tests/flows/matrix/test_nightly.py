@@ -23,7 +23,7 @@ from flows.matrix import nightly as flow
 from flows.matrix.matrix import CellLimits
 from flows.matrix.nightly import CONTINUES, nightly
 from flows.prefect.automations import WEBHOOK
-from tasks.backbone.pricing import Budget
+from tasks.backbone.budget import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import NightEntry, judge

@@ -9,7 +9,7 @@ import pytest
 
 from flows.matrix.matrix import CellResult, Sweep, standings
 from flows.pages.matrix import sweep_document
-from tasks.backbone.pricing import Budget
+from tasks.backbone.budget import Budget
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tasks.backbone.budget import Budget
 from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.endpoint.chat import answer_of
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.pricing import Budget, cost
+from tasks.backbone.pricing import cost
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, StageRecord, Usage

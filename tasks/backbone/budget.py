@@ -1,0 +1,51 @@
+"""A limit on the cost of several evaluations."""
+
+from dataclasses import dataclass
+
+from tasks.backbone.pricing import cost, prices_for, tokens
+from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Usage
+from tasks.settings.backbone import BackboneSettings
+
+
+@dataclass
+class Budget:
+    """Limit on the cost of requests, and the cost so far.
+
+    Calls in flight when the budget is spent are still answered and paid: at most as many as the backbone allows at a
+    time. The cost of a call whose tokens the endpoint does not report is estimated from its length. If it has no price
+    either, the budget cannot be kept, and no further request is sent.
+    """
+
+    limit_usd: float  # limit on the cost
+    # how to go on after it is spent, without a period
+    continues: str = "The same command with a higher --budget continues"
+    spent_usd: float = 0.0  # cost so far
+    unknown: str = ""  # why the cost so far is not known; "" if it is
+    refused: bool = False  # whether a request was refused because the budget was spent, or cannot be kept
+
+    def check(self) -> None:
+        """Refuse a further request if the budget is spent or cannot be kept."""
+        if not self.unknown and self.spent_usd < self.limit_usd:
+            return
+        self.refused = True
+        why = (
+            f"{self.unknown}, so the budget of {self.limit_usd:g} USD cannot be kept"
+            if self.unknown
+            else f"the budget of {self.limit_usd:g} USD is spent"
+        )
+        raise BackboneError(
+            f"{why}. Everything answered is kept. {self.continues}.", transient=False, fatal=True
+        )
+
+    def charge(self, request: Request, reply: Reply, settings: BackboneSettings) -> None:
+        """Add the cost of a call."""
+        usd = reply.call.cost_usd
+        if usd is None:
+            sent = sum(map(len, sent_texts(request)))
+            estimate = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
+            usd = cost(estimate, prices_for(settings), reply.call.tier)
+        if usd is None:
+            self.unknown = f"the cost of a call to {settings.name} is unknown"
+        self.spent_usd += usd or 0.0
