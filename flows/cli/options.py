@@ -168,8 +168,10 @@ class Command(Described, BaseModel):
             (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command),
             key=lambda base: base.number,
         )
-        names = dict.fromkeys(name for base in classes for name in vars(base).get("__annotations__", ()))
+        names = dict.fromkeys(name for base in classes for name in _own_fields(base))
         fields = {name: cls.model_fields[name] for name in names if name in cls.model_fields}
+        if issubclass(cls, QuestionSelection):
+            fields |= {name: like(name) for name in QuestionSelection.model_fields}
         described = field_docstrings(EvaluationNames) | field_docstrings(cls)
         parameters = [_parameter(name, field, described.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
@@ -183,11 +185,19 @@ class Command(Described, BaseModel):
         )
 
 
+def _own_fields(command: type[Command]) -> Iterator[str]:
+    """Yield the names of the fields that a class declares, and of those of a model that it takes over."""
+    if QuestionSelection in command.__bases__:
+        yield from QuestionSelection.model_fields
+    yield from vars(command).get("__annotations__", ())
+
+
 def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, click.Parameter]:
     """Return the option or argument of a field, and whether it comes last."""
     notes = {type(note): note for note in field.metadata}
     kind, several = _kind_of(field.annotation)
-    required, default = field.is_required(), None if field.is_required() else field.default
+    required = field.is_required()
+    default = None if required else field.default
     attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, notes)}
     if default not in (None, ()):
         attributes["default"] = default
@@ -229,7 +239,8 @@ def _click_type(kind: Any, notes: dict[type, Any]) -> Any:
         return FilePath(dir_okay="FOLDER" in (notes.get(Metavar), notes.get(Argument)), path_type=Path)
     if kind not in (int, float):
         return kind
-    least, most = notes.get(Ge) or notes.get(Gt), notes.get(Le) or notes.get(Lt)
+    least = notes.get(Ge) or notes.get(Gt)
+    most = notes.get(Le) or notes.get(Lt)
     bounds: dict[str, Any] = {"min": getattr(least, "ge", getattr(least, "gt", None))}
     bounds["max"] = getattr(most, "le", getattr(most, "lt", None))
     if kind is int:
@@ -415,16 +426,15 @@ class Pipeline(Command):
     pipeline: str = like("pipeline")
 
 
-class Questions(Command):
+class Questions(Command, QuestionSelection):
     """Options that select questions of the benchmark."""
-
-    limit: int | None = like("limit")
-    questions: str | None = like("questions")
 
     @property
     def selection(self) -> QuestionSelection:
         """Which questions they select."""
-        return QuestionSelection.of_options(limit=self.limit, questions=self.questions)
+        return QuestionSelection.of_options(
+            **{name: getattr(self, name) for name in QuestionSelection.model_fields}
+        )
 
 
 class Details(Command):

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import KINDS
-from tasks.settings.choices import EvaluationNames, Keep, Labels, RerunChoice, Workload
+from tasks.settings.choices import EvaluationNames, Keep, Labels, QuestionSelection, RerunChoice, Workload
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.load import known_names
 
@@ -118,9 +118,9 @@ class EvaluationForm(Form, EvaluationNames):
     def command(self, epoch: str | None = None) -> str:
         """Return the command that evaluates it, with the paid replies of an epoch."""
         words = ["crosscheck", "evaluate"]
-        for name in (*KINDS, "questions", "limit", "data"):
+        for name in (*KINDS, *QuestionSelection.model_fields, "data"):
             value = getattr(self, name)
-            words += [] if value is None else [f"--{name}", str(value)]
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         for override in (*self.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
             words += ["--set", override]
         return shlex.join(words)

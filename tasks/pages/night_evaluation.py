@@ -41,6 +41,7 @@ from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdi
 from tasks.results.night_baseline import Detail
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import CONFIDENCE
+from tasks.settings.choices import QuestionSelection
 
 _PATIENCE = datetime.timedelta(hours=1)
 
@@ -54,9 +55,9 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     names = [str(name) for kind in kinds for name in night.matrix.get(kind, ())]
     if files := [name for name in names if "/" in name]:  # the entries have the names in them
         yield "files", ", ".join(files)
-    questions, limit = night.matrix.get("questions"), night.matrix.get("limit")
-    if chosen := [*([str(questions)] if questions else []), *([f"the first {limit:,}"] if limit else [])]:
-        yield "questions", ", ".join(chosen)
+    selection = {name: night.matrix.get(name) for name in QuestionSelection.model_fields}
+    if chosen := QuestionSelection.model_construct(**selection).in_words:
+        yield "questions", chosen
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
     yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
@@ -288,7 +289,8 @@ def evaluation_section(number: int, detail: Detail) -> Section:
 
 
 def _blocks(detail: Detail) -> Iterator[Block]:
-    entry, comparison = detail.entry, detail.entry.comparison
+    entry = detail.entry
+    comparison = entry.comparison
     if comparison:
         verdict = replace(comparison, name_a="the baseline", name_b="this run").verdict
         yield Sentence(verdict[:1].upper() + verdict[1:])
@@ -326,7 +328,8 @@ def _runs(entry: NightEntry) -> Inline:
 
 
 def _panels(detail: Detail) -> Iterator[Block]:
-    entry, both = detail.entry, detail.comparison is not None
+    entry = detail.entry
+    both = detail.comparison is not None
     arrow = ": baseline → this run" if both else ""
     if len(entry.trend) > 2:
         remark = "; hollow and dashed: the baseline" if entry.baseline else ""
@@ -372,7 +375,8 @@ def _change(before: str, now: str, both: bool) -> Inline:
 
 
 def _trend_chart(entry: NightEntry) -> Lines:
-    trend, shapes = entry.trend, []
+    trend = entry.trend
+    shapes = []
     for past in trend:
         last = past is trend[-1]
         shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
@@ -383,7 +387,8 @@ def _trend_chart(entry: NightEntry) -> Lines:
     level = next((point for point in shapes if point.kind == "before"), None)
     dense = len(trend) > DENSE
     parts = 6 if dense else 1
-    first, whole = trend[0].started, trend[-1].started - trend[0].started
+    first = trend[0].started
+    whole = trend[-1].started - trend[0].started
     moments = [first + whole * part / parts for part in range(parts + 1)]
     ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
     return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
@@ -411,7 +416,8 @@ def _retryable(detail: Detail) -> Section:
 
 
 def _changes(detail: Detail) -> Iterator[Block]:
-    entry, comparison = detail.entry, detail.entry.comparison
+    entry = detail.entry
+    comparison = entry.comparison
     if comparison is None or not comparison.differing:
         return
     flips = (*detail.broken[:MAX_BROKEN], *detail.fixed[:MAX_FIXED])

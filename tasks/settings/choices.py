@@ -101,6 +101,13 @@ class QuestionSelection(Settings):
     questions: Annotated[str | None, Metavar("IDS")] = None
     """Use only these questions: ids and ranges, `717-845,900`, or `@FILE` with one id per line."""
 
+    @property
+    def in_words(self) -> str:
+        """The selection on a page of results; "" for all questions."""
+        ids = [self.questions] if self.questions else []
+        first = [f"the first {self.limit:,}"] if self.limit else []
+        return ", ".join((*ids, *first))
+
 
 class Workload(QuestionSelection):
     """Which questions are asked, and by how many workers."""

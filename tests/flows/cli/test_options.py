@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import click
 import pytest
 
+from flows.cli.program import crosscheck
+from flows.evaluate.forms import EvaluationForm, Matrix
+from tasks.settings.choices import QuestionSelection
 from tests.support import in_process
 
 SURROGATE = "\udcff"
@@ -33,3 +37,17 @@ def test_a_value_that_no_setting_can_have_is_one_message(
     message = ran.err.splitlines()[-1]
     assert message.startswith("crosscheck: ") and CASES[words] in message
     assert "internal error" not in ran.err
+
+
+@pytest.mark.parametrize("field", QuestionSelection.model_fields)
+def test_a_field_that_selects_questions_is_an_option_of_each_command_and_of_the_forms(field: str) -> None:
+    context = click.Context(crosscheck)
+    for name in ("evaluate", "sweep", "score", "judge"):
+        command = crosscheck.get_command(context, name)
+        assert command is not None
+        assert field in {parameter.name for parameter in command.params}, name
+    value = {"limit": 3}.get(field, "4-7")
+    form = EvaluationForm.model_validate({field: value})
+    assert f" --{field.replace('_', '-')} {value}" in form.command()
+    assert field in Matrix.model_fields
+    assert str(value) in QuestionSelection.model_validate({field: value}).in_words
