@@ -136,12 +136,12 @@ def run(arguments: Sequence[str]) -> int:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT
     except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
-        from tasks.core.registry import described, extension_place
+        from tasks.core.registry import described, extension_location
 
         if str(error).startswith(LOOP):
             _say(f"{error}: the link points to itself. Name another path.")
             code = ExitCode.BAD_INPUT
-        elif extension_place(error):
+        elif extension_location(error):
             log = _log(error)
             _say(f"{described(error)}.{f' The traceback is at the end of {log}.' if log else ''}")
             code = ExitCode.BAD_INPUT

@@ -148,7 +148,8 @@ def ended(record: RunRecord, home: Home) -> State[Any]:
     return state
 
 
-DEMO, ERRORS = EvaluationForm(), RerunForm()
+DEMO = EvaluationForm()
+ERRORS = RerunForm()
 
 
 def _flow_run_name() -> str:

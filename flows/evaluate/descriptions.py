@@ -86,12 +86,15 @@ class _Describer:
 
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
-        resources, control, prepared = self._resources, self._resources.control, self._prepared
+        resources = self._resources
+        control = resources.control
+        prepared = self._prepared
         question_run = QuestionRun(
             question, resources.results, resources.task_runs, stopped=control.stop.is_set
         )
         view = SchemaView(Schema(database.id, (table,), dialect=database.dialect), descriptions=True)
-        columns, texts = _undescribed(table), dict[str, str]()
+        columns = _undescribed(table)
+        texts = dict[str, str]()
         failure = f"not sent, because: {self.fatal}" if self.fatal else ""
         if control.stop.is_set():
             return

@@ -111,7 +111,8 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
 
 def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
     """Return measured calls with their cost at the backbones' prices; unknown if there is an eliminator."""
-    settings, questions = preparation.settings, len(preparation.answerable)
+    settings = preparation.settings
+    questions = len(preparation.answerable)
     if not parts:
         return Estimate(questions)
     used = [

@@ -104,7 +104,8 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
 async def _ask_again(
     settings: EvaluationSettings, run: RunRecord, scores: Sequence[QuestionScore], folders: Folders
 ) -> dict[str, Exchange]:
-    questions, progress = tuple(score.question for score in scores), Progress()
+    questions = tuple(score.question for score in scores)
+    progress = Progress()
     benchmark = folders.benchmark_of(run)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})

@@ -101,7 +101,8 @@ def write_pairs(path: Path, pairs: Pairs) -> None:
 
 def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
     """Read pairs from JSON lines."""
-    number, pairs = 0, []
+    number = 0
+    pairs = []
     try:
         require_file(path)
         with path.open(encoding="utf-8") as file:

@@ -97,12 +97,13 @@ def evaluation(
 
             await require_workers({DEPLOYED_HOME: settings.home})
         async with _session(prepared, control) as session:
-            forecast, shards = await _forecast(session), NO_SHARDS
+            forecast = await _forecast(session)
+            shards = NO_SHARDS
             if settings.shards > 1:
                 results = session.resources.results
                 assert results is not None
                 shards = await answer_in_shards(session.preparation.settings, session.run, results, control)
-            answers = await session.answer(prepared.answerable, given=shards)
+            answers = await session.answer(prepared.answerable, shards=shards)
             return final_state(await _finish(session, answers, forecast, shards))
 
     return evaluate
@@ -124,7 +125,8 @@ async def _finish(
 
 async def _forecast(session: Session) -> Estimate | None:
     """Estimate and show the cost; None for a model without a price, and if the estimate takes too long."""
-    settings, progress = session.preparation.settings, session.resources.control.progress
+    settings = session.preparation.settings
+    progress = session.resources.control.progress
     if is_free(settings) or prices_for(settings.backbone) is None:
         return None
     progress.step("Estimating the cost")
@@ -146,7 +148,8 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
     """Write the recording, add notes on recorded replies, and return facts on both for the summary."""
     facts: dict[str, Any] = {}
     prepared, resources = session.preparation, session.resources
-    progress, served = resources.control.progress, resources.served
+    progress = resources.control.progress
+    served = resources.served
     if path := prepared.settings.record:
 
         def note(recorded: Mapping[str, Any]) -> None:

@@ -233,7 +233,8 @@ def _cost(runs: Sequence[PaperRun]) -> PaperTable:
 def _costs(run: PaperRun) -> list[Cell]:
     """Return calls, tokens and money of a question, and the money of all."""
     calls = [call for row in run.rows for record in row.outcome.stages for call in record.calls]
-    size, usd = len(run.rows), run.record.cost.from_scratch_usd
+    size = len(run.rows)
+    usd = run.record.cost.from_scratch_usd
     if not calls or not size:
         return [None] * 5
 

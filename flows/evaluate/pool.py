@@ -44,15 +44,15 @@ async def answer_all(
     runner: QuestionRunner,
     control: Control,
     score: Score,
-    given: Answers | None = None,
+    shards: Answers | None = None,
     restored: Mapping[str, Outcome] | None = None,
 ) -> Answers:
     """Run every question through the pipeline, with as many requests in flight as the backbone allows.
 
-    `score` is awaited with each outcome, outside of the pool, so that scoring does not delay the backbone. `given` are
-    outcomes of shards, which are not run again; without `restored`, outcomes to restore are looked for in a task run.
+    `score` is awaited with each outcome, outside of the pool, so that scoring does not delay the backbone. `shards` are
+    outcomes that shards gave, which are not run again. Without `restored`, a task run looks for outcomes to restore.
     """
-    answers = Answers(dict(given.outcomes), fatal=given.fatal) if given else Answers()
+    answers = Answers(dict(shards.outcomes), fatal=shards.fatal) if shards else Answers()
     done = dict(answers.outcomes)
     outcomes = restored
     if outcomes is None:

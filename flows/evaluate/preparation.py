@@ -75,7 +75,8 @@ class RunBackbones:
 
 def writer_settings(settings: EvaluationSettings) -> RunBackbones:
     """Return the settings of a run's backbone, and of those that write its candidates."""
-    backbone, candidates = settings.backbone, settings.pipeline.candidates
+    backbone = settings.backbone
+    candidates = settings.pipeline.candidates
     if kind_of(backbone).replays:
         return RunBackbones(backbone, (backbone,))
     writers = tuple(_load_writer(name, backbone) for name in candidates.backbones) or (backbone,)
@@ -103,7 +104,8 @@ def _load_writer(name: str, backbone: BackboneSettings) -> BackboneSettings:
 
 def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
     """Check before the first paid call that the candidates can be written, and differ."""
-    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
+    candidates = settings.pipeline.candidates
+    writers = writer_settings(settings)
     names = [writer.name for writer in writers.writers]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
@@ -254,7 +256,8 @@ def prepare(
     progress.step("Opening MLflow's store")
     check_store(find_store(folders.home))
     progress.step(f"Reading {settings.benchmark.name}")
-    benchmark, home = folders.benchmark(settings.benchmark, progress), folders.home.path
+    benchmark = folders.benchmark(settings.benchmark, progress)
+    home = folders.home.path
     questions = select(benchmark.questions, settings)
     check_record(settings, {question.id for question in questions})
     database_ids = dict.fromkeys(question.database_id for question in questions)

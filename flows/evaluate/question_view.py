@@ -248,7 +248,8 @@ async def _executed(
     async with SqlWorkers(WORKERS) as workers:
 
         async def execute(view: QuestionView) -> QuestionView:
-            score, database = view.score, databases[view.score.question.database_id]
+            score = view.score
+            database = databases[score.question.database_id]
             if isinstance(database, CrosscheckError):
                 return replace(view, problem=str(database))
             try:
@@ -268,23 +269,26 @@ async def _executed(
 
 
 def _remark(view: QuestionView, dialect: str) -> str:
-    """Say that the rule compares other results than these, where its verdict is another one than these have."""
-    rule, sqls = view.record.rule, (view.score.outcome.sql or "", view.score.gold_sql)
-    if not view.score.executable or not (RULES[rule].strips_distinct and view.predicted and view.gold):
+    """Explain a verdict that the displayed results contradict: the rule compares the queries without DISTINCT."""
+    rule = RULES[view.record.rule]
+    predicted, gold = view.predicted, view.gold
+    if not (rule.strips_distinct and view.score.executable):
         return ""
-    if all(without_distinct(sql, dialect) == sql for sql in sqls) or not (view.predicted.ok and view.gold.ok):
+    if not (predicted and gold and predicted.ok and gold.ok):
         return ""
-    executions = view.gold, view.predicted
-    same = view.gold.row_count == view.predicted.row_count
-    if same and any(len(execution.rows) != execution.row_count for execution in executions):
+    sqls = (view.score.outcome.sql or "", view.score.gold_sql)
+    if all(without_distinct(sql, dialect) == sql for sql in sqls):
+        return ""
+    same_size = gold.row_count == predicted.row_count
+    if same_size and any(len(result.rows) != result.row_count for result in (gold, predicted)):
         return ""  # the results were not read to their end, so they cannot be compared
-    matches = RULES[rule].matches
-    equal = same and matches(view.gold.rows, view.predicted.rows, ordering(view.score.gold_sql, dialect))
+    equal = same_size and rule.matches(gold.rows, predicted.rows, ordering(view.score.gold_sql, dialect))
     if equal == view.right:
         return ""
     differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"
     return (
-        f"Rule {rule} compares both queries without DISTINCT. With DISTINCT, as here, the results {differ}."
+        f"Rule {view.record.rule} compares both queries without DISTINCT. With DISTINCT, as here, the results "
+        f"{differ}."
     )
 
 

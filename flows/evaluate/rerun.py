@@ -116,7 +116,8 @@ def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Wareho
     last = warehouse.last_sampled(parent)
     if last is None:
         return 1
-    facts, attempt = last.rerun or {}, int(last.tags["attempt"])
+    facts = last.rerun or {}
+    attempt = int(last.tags["attempt"])
     same = (facts.get("selection"), facts.get("from")) == (_selection(settings), settings.from_stage)
     continued = same and parent.run_id in (facts["parent"], last.run_id)
     return attempt if continued and facts.get("no_new_answer") else attempt + 1
@@ -146,7 +147,8 @@ def _only(settings: RerunSettings) -> Only | None:
 
 def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     """Return whether `--only` with this value asks a question again."""
-    failure, final = row.outcome.failure, row.final
+    failure = row.outcome.failure
+    final = row.final
     if kind == "errors":
         return failure is not None and (failure.retryable or failure.kind == "internal_error")
     if kind == "wrong":
@@ -258,7 +260,8 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
     calls = tuple(replace(call, round=index) for index, call in enumerate(attempted_calls))
     if not calls or outcome.failure is None:
         return ()
-    seconds, label = sum(record.seconds or 0.0 for record in attempted), f"{FAILED_ATTEMPT} {number}"
+    seconds = sum(record.seconds or 0.0 for record in attempted)
+    label = f"{FAILED_ATTEMPT} {number}"
     error = outcome.failure.message
     return (
         StageRecord(FAILED_ATTEMPT, label, None, restored=False, calls=calls, seconds=seconds, error=error),

@@ -36,7 +36,8 @@ def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True)
     except CrosscheckError as error:
         problem = str(error)
     if record.status not in FINISHED:
-        rule, benchmark = record.rule, record.settings_of("benchmark")
+        rule = record.rule
+        benchmark = record.settings_of("benchmark")
         report = build_report(record.rows, rule=rule, schemas=schemas, benchmark=benchmark)
         record = record_of(record, report, record.status)
     view = RunView(record, schemas, problem)

@@ -27,7 +27,7 @@ from tasks.backbone.tiers import BATCH, Pace
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
-from tasks.core.registry import described, extension_place
+from tasks.core.registry import described, extension_location
 from tasks.core.wording import next_time
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
@@ -159,7 +159,8 @@ class QuestionRunner:
     @property
     def _answer(self) -> Function[Any]:
         """The pipeline's function; with candidates, one that runs it several times and selects."""
-        pipeline, writers = pipeline_of(self.settings.pipeline), self.tools.writers or (self.tools.backbone,)
+        pipeline = pipeline_of(self.settings.pipeline)
+        writers = self.tools.writers or (self.tools.backbone,)
         if self.settings.pipeline.candidates.n == 1:
             return pipeline.answer
         return Candidates(pipeline, writers, self.settings.benchmark.rule, self.tools.temperature).answer
@@ -224,7 +225,7 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
             return Failure("database_unavailable", stage, str(error), retryable=True)
         case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), retryable=True, fatal=True)
-        case _ if extension_place(error):
+        case _ if extension_location(error):
             log.warning("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
             return Failure("extension_error", stage, described(error), retryable=True)
         case _:  # a bug in one question must not end the others
@@ -271,7 +272,8 @@ class Resources:
             VerdictCache(home.verdicts) as verdicts,
         ):
             observations = _observations(settings, traced=traced)
-            now, finish_by = datetime.datetime.now().astimezone(), settings.backbone.finish_by
+            now = datetime.datetime.now().astimezone()
+            finish_by = settings.backbone.finish_by
             pace = Pace(next_time(finish_by, now) if finish_by else None)
             if settings.backbone.tier == BATCH:
                 control.progress.step(BATCHES)
@@ -307,7 +309,8 @@ class Resources:
         """Return the runner of questions of a run, some of which are run again."""
         # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
         anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
-        store, stopped = None if anew else self.results, self.control.stop.is_set
+        store = None if anew else self.results
+        stopped = self.control.stop.is_set
         return QuestionRunner(
             self.settings, inputs, self.tools, store, self.task_runs, run, stopped, reruns or {}
         )

@@ -104,8 +104,10 @@ def describe_file(file: PredictionFile) -> dict[str, str]:
     return {"file": str(file.path), "format": file.format, "sha256": file.sha256}
 
 
-MOST, FEWEST = 0.8, 5
-"""Share of answers that fail alike, and number of answers, from which on the file is suspected."""
+MIN_ALIKE = 0.8
+"""Share of answers that fail alike from which the file is suspected."""
+MIN_ANSWERS = 5
+"""Number of answers from which the file is suspected."""
 
 
 def about_same_failure(report: Report) -> tuple[str, ...]:
@@ -113,10 +115,10 @@ def about_same_failure(report: Report) -> tuple[str, ...]:
     answered = [row for row in report.rows if row.executable and row.outcome.sql]
     wrong = [row for row in answered if row.final.status == "error" and not is_right(row.final, report.rule)]
     failed = Counter(alike(row.final.error) for row in wrong)
-    if len(answered) < FEWEST or not failed:
+    if len(answered) < MIN_ANSWERS or not failed:
         return ()
     message, count = failed.most_common(1)[0]
-    if count < MOST * len(answered):
+    if count < MIN_ALIKE * len(answered):
         return ()
     first = next(row for row in wrong if alike(row.final.error) == message)
     return (
@@ -151,7 +153,8 @@ class Selected:
 
 def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
     """Score a file of predictions and log it like an evaluation."""
-    started, control = time.monotonic(), Control(progress)
+    started = time.monotonic()
+    control = Control(progress)
     with watched(settings.folders.home), registered(settings.folders.home, control):
         import_in_background()
         progress.step(f"Reading {settings.benchmark.name}")
@@ -232,7 +235,8 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
     # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
-    judged, total = count(1), selected.scorable.compared
+    judged = count(1)
+    total = selected.scorable.compared
 
     def show(score: QuestionScore) -> None:
         if score.executable:

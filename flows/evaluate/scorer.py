@@ -91,7 +91,8 @@ async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progre
     async def problem(of: tuple[Question, str]) -> str:
         """Run a SQL; say why it does not run, "" if it does."""
         question, sql = of
-        database, timeout_s = databases[question.database_id], benchmark.settings.timeout_s
+        database = databases[question.database_id]
+        timeout_s = benchmark.settings.timeout_s
         execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
         return "" if execution.ok else why_sql_fails(question.id, sql, execution)
 
@@ -225,7 +226,8 @@ class Scorer:
         """Judge every candidate's SQL and the final one, on every database of the question."""
         suite = self._suite(database)
         candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
-        gold, accepted = self._gold(question), self._accepted.get(question.id)
+        gold = self._gold(question)
+        accepted = self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
         verdicts = await judge_golds(
@@ -268,7 +270,8 @@ class Scorer:
 
     def _graded(self, score: QuestionScore) -> Question:
         """Return the question with a grade: Spider's hardness of its gold under Spider's rule, if it has none."""
-        question, database = score.question, self._scorable.databases.get(score.question.database_id)
+        question = score.question
+        database = self._scorable.databases.get(question.database_id)
         if question.difficulty or self._headline != "spider" or not (database and score.gold_sql):
             return question
         return replace(question, difficulty=hardness(score.gold_sql, database.schema))
@@ -358,7 +361,8 @@ class Scorer:
 
     def _read_accepted(self) -> dict[str, SubsetGold]:
         """Read the accepted results of the questions that can be executed."""
-        results, databases = self._scorable.benchmark.results, self._scorable.databases
+        results = self._scorable.benchmark.results
+        databases = self._scorable.databases
         ids = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
         if ids and not _without_gold_sql((self._headline,)):
             rules = [name for name, rule in RULES.items() if rule.matches_accepted]

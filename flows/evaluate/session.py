@@ -228,13 +228,13 @@ class Session:
         *,
         score: Score | None = None,
         reruns: Mapping[str, RerunSpec] | None = None,
-        given: Answers | None = None,
+        shards: Answers | None = None,
         restored: Mapping[str, Outcome] | None = None,
     ) -> Awaitable[Answers]:
-        """Run questions through the pipeline and score them; `given` and `restored` are as in `answer_all`."""
+        """Run questions through the pipeline and score them; `shards` and `restored` are as in `answer_all`."""
         runner = self.resources.runner(self.preparation.inputs, run=self.run.run_id, reruns=reruns)
         control = self.resources.control
-        return answer_all(questions, runner, control, score or self.scorer.score, given, restored)
+        return answer_all(questions, runner, control, score or self.scorer.score, shards, restored)
 
     def _record(self, score: QuestionScore) -> None:
         """Queue a scored question for the next write to the warehouse."""
@@ -365,7 +365,8 @@ class Session:
             await self._write()
 
     async def _write(self) -> None:
-        scores, self._unwritten = self._unwritten, []
+        scores = self._unwritten
+        self._unwritten = []
         if not scores:
             return
         try:
@@ -429,7 +430,8 @@ class Session:
             return ""
         with suppress(CrosscheckError):  # the sentence says it in any case
             self.note({"cost": {"calls": cost.calls, "cost_usd": cost.cost_usd}})
-        calls, usd = counted(cost.calls, "call"), money(cost.cost_usd)
+        calls = counted(cost.calls, "call")
+        usd = money(cost.cost_usd)
         return f" Paid until then, by run {self.run.run_id}: {calls}, cost {usd}."
 
 

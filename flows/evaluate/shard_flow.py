@@ -35,7 +35,8 @@ async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]
 
 
 async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
-    home, control = await open_home(), Control()
+    home = await open_home()
+    control = Control()
     with deployed_run(home, control):
         control.begin_flow_run(str(flow_run.id))
         answers = await _answer(_here(settings, home), shard, control)

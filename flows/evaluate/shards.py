@@ -118,7 +118,9 @@ async def _launch(settings: EvaluationSettings, shard: Shard) -> _ShardRun:
 async def _wait(
     shard_runs: Sequence[_ShardRun], settings: EvaluationSettings, results: PersistedResults, control: Control
 ) -> Answers:
-    answers, refusals, busy = Answers(), [], time.monotonic()
+    answers = Answers()
+    refusals = []
+    busy = time.monotonic()
     while waiting := [shard_run for shard_run in shard_runs if not shard_run.ended]:
         if control.stop.is_set():
             raise Interrupted(
@@ -132,7 +134,8 @@ async def _wait(
             if (state := states.get(shard_run.flow_run)) is None:
                 continue
             if state.state != shard_run.state:
-                shard_run.state, shard_run.since = state.state, time.monotonic()
+                shard_run.state = state.state
+                shard_run.since = time.monotonic()
             shard_run.percent = max(shard_run.percent, state.percent)
             if state.state == "COMPLETED":
                 shard_answers = await read_answers(results, shard_run.shard.run, str(shard_run.flow_run))
@@ -189,7 +192,8 @@ async def _again(shard_run: _ShardRun, settings: EvaluationSettings, control: Co
             f"A worker crashed on {shard_run.shard}; it was launched again, and its answers are kept."
         )
         again = await _launch(settings, shard_run.shard)
-        shard_run.flow_run, shard_run.lost = again.flow_run, shard_run.lost + 1
+        shard_run.flow_run = again.flow_run
+        shard_run.lost += 1
         shard_run.state, shard_run.since = again.state, again.since
         return True
     shard_run.ended = True

@@ -58,7 +58,8 @@ class Replies(Store):
             return Holding(self.name, self.location, counts={"replies": 0})
         try:
             with open_reply_cache(self.location) as cache:
-                stats, location = cache.stats(), Path(cache.location)
+                stats = cache.stats()
+                location = Path(cache.location)
                 removable = self._count_removable(cache, stats)
                 batches = cache.batches("").under_way()
         except ConfigurationError:

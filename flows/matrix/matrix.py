@@ -102,8 +102,10 @@ class CellLimits:
         The control gets the cell's tags and its budget; `left` counts the cell and those after it.
         """
         control.progress.step(cell.name)
-        control.tags, control.budget = cell.tags, self.budget(left)
-        settings, budget = self.limited(cell.settings, left), control.budget
+        control.tags = cell.tags
+        control.budget = self.budget(left)
+        settings = self.limited(cell.settings, left)
+        budget = control.budget
         if budget and budget.spent_usd >= budget.limit_usd and kind_of(settings.backbone).paid:
             budget.refused = True
             raise BackboneError(f"not begun: the budget is spent. {budget.continues}.", transient=True)
@@ -240,7 +242,8 @@ class Sweep:
         best = [done for done in self.cells if done.cell.name in self.standings.best]
         if not best or best[0].evaluated is None:
             return f"{combinations}, none of them ranked"
-        record, others = best[0].evaluated, len(best) - 1
+        record = best[0].evaluated
+        others = len(best) - 1
         are = f" and {counted(others, 'other')} are" if others else " is"
         score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
         return f"{record.benchmark}: {best[0].cell.name}{are} best of {combinations} with {score}"

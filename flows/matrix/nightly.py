@@ -95,7 +95,9 @@ def night_limits(
 RESTART_S = 10.0
 """Seconds before an evaluation is begun again where Prefect's server does not answer."""
 
-DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
+DEMO = Matrix()
+GATE = Gate()
+KEEP_ALL = Cleaning()
 
 
 def _flow_run_name() -> str:
@@ -154,11 +156,13 @@ async def _nightly(
     finish_by: str | None,
     budget_usd: float | None,
 ) -> State[Any]:
-    started, home = _now(), await open_home()
+    started = _now()
+    home = await open_home()
     evaluations = named_evaluations(matrix)
     limited = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
     limits = night_limits(limited, finish_by, budget_usd)
-    warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
+    warehouse = Warehouse(home.warehouse)
+    before = [night for night in all_nights(home) if night.name != name]
     baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
@@ -252,7 +256,8 @@ async def _evaluate(
 
     `check` refuses databases with which the scores could not be compared.
     """
-    epoch, control = night if ask_again else None, Control()
+    epoch = night if ask_again else None
+    control = Control()
     try:
         with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})

@@ -47,7 +47,8 @@ class NoisePlan:
     @property
     def expected(self) -> RepeatsEstimate:
         """What the missing repeats are expected to take: each what the run takes with an empty reply cache."""
-        repeats, cost = len(self.missing), self.parent.cost
+        repeats = len(self.missing)
+        cost = self.parent.cost
         usd = 0.0 if Cell(self.settings).free or not repeats else cost.from_scratch_usd
         calls = ((cost.calls or 0) + (cost.cached_calls or 0)) * repeats
         return RepeatsEstimate(repeats, calls, None if usd is None else usd * repeats)
@@ -118,7 +119,8 @@ def make_repeats(
     """Make the missing repeats of a plan, and measure the noise of those that are whole."""
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels, budget)
-    warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
+    warehouse = Warehouse(Home(Path(plan.settings.home)).warehouse)
+    parent = plan.parent
     repeats = repeats_of(parent.run_id, warehouse.runs())[: plan.count]
     if len(repeats) < plan.count and not problems:
         problems.append(f"{len(repeats)} of {plan.count} repeats {agreeing('is', len(repeats))} whole.")

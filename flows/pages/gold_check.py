@@ -84,7 +84,8 @@ def gold_document(verified: Verified) -> Document:
     revision = f", revision {benchmark.revision}"
     translated = [Sentence(Span(verified.translated, "strong"))] if verified.translated else []
     if differing := verified.differing:
-        golds, ids = counted(len(differing), "translated gold"), shorten(differing, MAX_IDS)
+        golds = counted(len(differing), "translated gold")
+        ids = shorten(differing, MAX_IDS)
         translated.append(Sentence(f"{golds} with another result than on SQLite: {ids}", "warning"))
     blocks = (
         Sentence(verified.engine),
@@ -130,7 +131,8 @@ def _undecided(verified: Verified) -> Iterator[Block]:
     """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
     if verified.decisions is None:
         return
-    undecided, sqls = verified.undecided, {check.id: check.sql for check in verified.report.first_finished}
+    undecided = verified.undecided
+    sqls = {check.id: check.sql for check in verified.report.first_finished}
     unchecked = list(verified.unchecked)
     rows = tuple(
         (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))

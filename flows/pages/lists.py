@@ -18,24 +18,25 @@ from tasks.documents.terminal import fits, literal, open_console
 from tasks.documents.text import visible
 from tasks.results.warehouse.views import Table, plain, schema, views
 
-MOST, MOST_COLUMNS = 200, 10
+MAX_ROWS = 200
+MAX_COLUMNS = 10
 
 
 def print_rows(table: Table, stream: TextIO) -> None:
     """Print the first rows of a result as a table, or in blocks if it has many columns."""
     console = open_console(stream)
-    if len(table.columns) > MOST_COLUMNS:
+    if len(table.columns) > MAX_COLUMNS:
         _print_blocks(table, console)
     else:
         _print_table(table, console)
-    rest = len(table.rows) - MOST
-    more = f", the first {MOST} of them here; --csv and --json print all" if rest > 0 else ""
+    rest = len(table.rows) - MAX_ROWS
+    more = f", the first {MAX_ROWS} of them here; --csv and --json print all" if rest > 0 else ""
     console.print(f"{counted(len(table.rows), 'row')}{more}")
 
 
 def _print_blocks(table: Table, console: Console) -> None:
     width = max(len(name) for name in table.columns)
-    for row in table.rows[:MOST]:
+    for row in table.rows[:MAX_ROWS]:
         for name, value in zip(table.columns, row, strict=True):
             console.print(Text(visible(f"{name:<{width}}  {_text(value)}")))
         console.print()
@@ -48,7 +49,7 @@ def _print_table(table: Table, console: Console) -> None:
         grid.add_column(
             Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
         )
-    for row in table.rows[:MOST]:
+    for row in table.rows[:MAX_ROWS]:
         grid.add_row(*(Text(visible(_text(value))) for value in row))
     console.print(grid)
 
@@ -114,7 +115,8 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
         console.print(table)
     else:
         _print_records(console, execution)
-    rows, total = len(execution.rows), execution.row_count or 0
+    rows = len(execution.rows)
+    total = execution.row_count or 0
     first = f", the first {rows:,} shown" if rows < total else ""
     console.print(f"\n[dim]{counted(total, 'row')}{first}[/]")
 

@@ -116,7 +116,8 @@ def _row(done: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) ->
     if done.evaluated is None:
         unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
         return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
-    record, free = done.evaluated, done.cell.free
+    record = done.evaluated
+    free = done.cell.free
     return (
         *_names(done.cell, sweep),
         percent(record.score),
@@ -170,7 +171,9 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
 
 def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     """Return what is missing, and what it is expected to cost."""
-    missing, expected, run = len(plan.missing), plan.expected, plan.parent
+    missing = len(plan.missing)
+    expected = plan.expected
+    run = plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
         there = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."

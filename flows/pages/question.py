@@ -193,7 +193,8 @@ def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
 
 
 def _print_head(console: Console, view: QuestionView) -> None:
-    question, run = view.score.question, view.record
+    question = view.score.question
+    run = view.record
     about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
     if not view.score.executable:
         lacking = "it has no gold" if view.score.final.gold_status == NO_GOLD else "the database was missing"
@@ -250,7 +251,8 @@ def _print_keys(console: Console, view: QuestionView) -> None:
 
 def _print_sqls(console: Console, view: QuestionView) -> None:
     """Print both SQLs; of a wrong answer, each is marked where the other differs."""
-    sql, gold = view.score.outcome.sql, view.score.gold_sql or None
+    sql = view.score.outcome.sql
+    gold = view.score.gold_sql or None
     marked = sql and gold and view.score.executable and not view.right
     for title, text, other in (("Predicted SQL", sql, gold), ("Gold SQL", gold, sql)):
         console.print(f"\n[bold]{title}[/]")
@@ -300,16 +302,17 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
     if records:
         console.print("\n[bold]Model calls[/]")
     for record in records:
-        inline_calls = record.calls if len(record.calls) == 1 and not whole else ()
+        # The only call of a stage is on the stage's own line, before its notes.
+        is_on_one_line = len(record.calls) == 1 and not whole
         restored = ", restored" if record.restored else ""
         facts = f"[dim]{counted(len(record.calls), 'call')}, {seconds(record.seconds)}{restored}[/]"
-        console.print(f"[bold]{literal(record.label)}[/]  {facts}", end=" " if inline_calls else "\n")
-        for call in inline_calls:
-            _print_model_call(console, view, call, whole=whole)
+        console.print(f"[bold]{literal(record.label)}[/]  {facts}", end=" " if is_on_one_line else "\n")
+        if is_on_one_line:
+            _print_model_call(console, view, record.calls[0], whole=whole)
         for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
-        for call in record.calls[len(inline_calls) :]:
+        for call in () if is_on_one_line else record.calls:
             _print_model_call(console, view, call, whole=whole)
     if view.exchanges.problem:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")

@@ -40,7 +40,9 @@ async def agent(question: Question, context: Agent) -> str | None:
 
 async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
     """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link."""
-    settings, view, sql = context.settings, None, None
+    settings = context.settings
+    view = None
+    sql = None
     if settings.start != "question":
         view = await context.view_for(question, descriptions=settings.descriptions)
     if view and settings.start == "link":

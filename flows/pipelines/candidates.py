@@ -47,7 +47,8 @@ class Candidates:
 
     async def answer(self, question: Question, context: Context[Any]) -> str | None:
         """Write the candidates, vote by their results, and select one."""
-        settings, record = context.settings.candidates, context.record
+        settings = context.settings.candidates
+        record = context.record
         sqls = await self.write(question, context)
         record.candidates += [Candidate(step_of(number), sql) for number, sql in enumerate(sqls, 1)]
         ballot = await vote(sqls, self.rule, context.runner)
@@ -64,7 +65,8 @@ class Candidates:
         Raises:
             Exception: what kept a candidate from being written, when all others are: their calls are kept.
         """
-        question_run, count = current_question_run(), context.settings.candidates.n
+        question_run = current_question_run()
+        count = context.settings.candidates.n
         question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
         contexts = [self.context_of(index, context) for index in range(count)]
         answers = await asyncio.gather(
@@ -85,7 +87,8 @@ class Candidates:
         cost only those that are new, and the first is what the backbone answers without candidates.
         """
         settings: CandidateSettings = context.settings.candidates
-        writer, position = self.writers[index % len(self.writers)], index // (len(settings.backbones) or 1)
+        writer = self.writers[index % len(self.writers)]
+        position = index // (len(settings.backbones) or 1)
         own = replace(
             context,
             backbone=writer.for_candidate(position),
@@ -123,7 +126,8 @@ class Selection:
 
     async def select(self) -> str | None:
         """Return the selected SQL; the vote's where fewer than two different results are there to choose from."""
-        groups, settings = self.ballot.contenders, self.context.settings.candidates
+        groups = self.ballot.contenders
+        settings = self.context.settings.candidates
         if settings.select == "vote" or len(groups) < 2:
             return self.sqls[self.ballot.winner()]
         view = await self.used_tables(groups)

@@ -113,9 +113,12 @@ class Decomposition:
 
     async def correct(self, sql: str | None) -> str | None:
         """Section 3.4: feed an execution error back first, then missing entities, then another skeleton."""
-        settings, record, schema = self.settings, self.context.record, self.view.schema
+        settings = self.settings
+        record = self.context.record
+        schema = self.view.schema
         if settings.execution:
-            failing, error = sql, await execution_feedback(sql, self.context.runner)
+            failing = sql
+            error = await execution_feedback(sql, self.context.runner)
             # a SQL is only ever replaced by one that executes
             sql = await self.until_satisfied(lambda sql: error if sql == failing else None, sql)
             record.sql(f"{CANDIDATE}execution", sql)
@@ -150,12 +153,14 @@ class Decomposition:
         With strict feedback also until no less is missing than before: the released code goes on while it has fewer
         corrections to ask for.
         """
-        settings, missing = self.settings, None
+        settings = self.settings
+        missing = None
         for round in range(settings.rounds):
             feedback = check(sql)
             if feedback is None:
                 break
-            before, missing = missing, len(feedback.missing.tables) + len(feedback.missing.columns)
+            before = missing
+            missing = len(feedback.missing.tables) + len(feedback.missing.columns)
             if settings.strict and before is not None and missing >= before:
                 break
             temperature = settings.warm if round else None

@@ -110,7 +110,8 @@ class Context(Generic[S_co]):
         if self.schema_room is None or text_size(view) <= self.schema_room:
             return view
         link = await schema_pruning(question, view, self.schema_room)
-        pruned, full = view.reduced_to(link), view.schema
+        pruned = view.reduced_to(link)
+        full = view.schema
         self.record.note(
             f"the schema has more than {self.schema_room:,} bytes of text: {len(pruned.schema.column_names):,} of "
             f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "
@@ -120,7 +121,8 @@ class Context(Generic[S_co]):
 
     async def full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
         """Return the schema as `view_for`, without pruning it."""
-        prompt, schema = self.settings.prompt, self.runner.database.schema
+        prompt = self.settings.prompt
+        schema = self.runner.database.schema
         random_rows = prompt.values == "rows" and prompt.rows == "random"
         if random_rows or prompt.missing:
             profile = await column_profile(schema, prompt.sample_rows, prompt.row_seed, self.runner)

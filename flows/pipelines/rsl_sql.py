@@ -43,14 +43,14 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     sql2 = (await augmented_sql(few_shot, view, augmentation, context.backbone)).sql
     record.sql("augmented_sql", sql2)
 
-    shown = Shown(question, view, augmentation)
+    prompt = QuestionPrompt(question, view, augmentation)
     if settings.correction.rounds and settings.correction.before_selection:
-        sql1 = await correct("self-correction of SQL1", sql1, shown, context)
-        sql2 = await correct("self-correction of SQL2", sql2, shown, context)
+        sql1 = await correct("self-correction of SQL1", sql1, prompt, context)
+        sql2 = await correct("self-correction of SQL2", sql2, prompt, context)
 
     final = record.sql("binary_selection", await select(SqlPair(sql1, sql2), question, view, context))
     if settings.correction.rounds and not settings.correction.before_selection:
-        final = record.sql("self_correction", await correct("self-correction", final, shown, context))
+        final = record.sql("self_correction", await correct("self-correction", final, prompt, context))
     if settings.dac is not None:
         decomposition = await decompose(question, full, settings.dac, context)
         final = await decomposition.correct(final)
@@ -61,7 +61,9 @@ async def link_both_ways(
     question: Question, view: SchemaView, context: Context[LinkedSettings]
 ) -> tuple[str | None, Link]:
     """Step 1: forward link, preliminary SQL, backward link; their union over all iterations."""
-    settings, schema, record = context.settings.linking, view.schema, context.record
+    settings = context.settings.linking
+    schema = view.schema
+    record = context.record
     few_shot = context.with_demonstrations(question)
     most = settings.forward.max_columns_per_table
     hints = hinted_link(question, schema, settings.forward.hint_source)
@@ -98,7 +100,8 @@ def gold_link(context: Context[LinkedSettings]) -> Link:
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
     """Step 2: elements, keywords and conditions, in one call or in three at the same time."""
-    on, backbone = context.settings.augmentation, context.backbone
+    on = context.settings.augmentation
+    backbone = context.backbone
     most = context.settings.linking.forward.max_columns_per_table
     if on.together and on.parts:
         return await augmentation_together(question, view, on.parts, most, backbone)
@@ -124,23 +127,23 @@ async def select(candidates: SqlPair, question: Question, view: SchemaView, cont
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a correction is shown of a question besides its SQL."""
+class QuestionPrompt:
+    """What the prompt of a correction has of a question besides its SQL."""
 
     question: Question
     view: SchemaView
     augmentation: Augmentation
 
 
-async def correct(name: str, sql: str | None, shown: Shown, context: RslSql) -> str | None:
+async def correct(name: str, sql: str | None, prompt: QuestionPrompt, context: RslSql) -> str | None:
     """Step 4: correct a SQL that fails or returns nothing; note if it still does."""
     settings = context.settings.correction
     case = CorrectionCase(
-        context.with_demonstrations(shown.question),
+        context.with_demonstrations(prompt.question),
         sql,
-        replace(shown.augmentation, elements=None) if settings.augmentation else Augmentation(),
+        replace(prompt.augmentation, elements=None) if settings.augmentation else Augmentation(),
     )
-    correction = await self_correction(case, shown.view, settings.turns, context.runner, context.backbone)
+    correction = await self_correction(case, prompt.view, settings.turns, context.runner, context.backbone)
     if correction.after != "ok":
         context.record.note(f"{name} ended with status: {correction.after}")
     return correction.sql

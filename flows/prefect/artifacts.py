@@ -36,7 +36,8 @@ async def progress_artifact(label: str, total: int) -> AsyncIterator[Callable[[]
     """
     from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 
-    done, ended = 0, asyncio.Event()
+    done = 0
+    ended = asyncio.Event()
 
     def count() -> None:
         nonlocal done
@@ -83,7 +84,8 @@ async def show_result(record: RunRecord) -> None:
                 await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, UNANSWERED])
         except Exception as error:  # a tag that cannot be added must not lose a result
             log.warning("Prefect does not show the tag %s: %s", UNANSWERED, error)
-    steps, form = next_steps(record), await _rerun_form(record) if record.retryable else ""
+    steps = next_steps(record)
+    form = await _rerun_form(record) if record.retryable else ""
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
     commands = f"```\n{chr(10).join(steps)}\n```"
     text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"

@@ -33,7 +33,9 @@ STATES = ("Failed", "Crashed", "TimedOut", "Late")
 """States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
 ONCE_IN = timedelta(days=1)
 """Time in which the server calls the webhook at most once for a state of a nightly run."""
-TRIES, PAUSE_S, TIMEOUT_S = 3, 2.0, 30.0
+TRIES = 3
+PAUSE_S = 2.0
+TIMEOUT_S = 30.0
 TEXT = (
     '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
     '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'

@@ -391,7 +391,8 @@ class RecorderBackpressure:
                 if recorded is None:
                     self._dropped = executed - self._recorded
                 elif recorded > self._recorded:
-                    self._recorded, since = recorded, time.monotonic()
+                    self._recorded = recorded
+                    since = time.monotonic()
                     self._dropped = min(self._dropped, max(0, executed - recorded))
                 elif time.monotonic() - since >= RECORDING_S:
                     self._dropped = executed - self._recorded

@@ -40,7 +40,8 @@ def registered(home: Home, control: Control) -> Iterator[None]:
 
     If the process is killed, or a store did not take how the run ended, `clear_leftovers` reads it.
     """
-    use, lock = FolderUse(home), threading.Lock()
+    use = FolderUse(home)
+    lock = threading.Lock()
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
     content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
@@ -51,7 +52,8 @@ def registered(home: Home, control: Control) -> Iterator[None]:
             atomic_write_text(path, json.dumps(content))
 
     register()
-    before, control.register = control.register, register
+    before = control.register
+    control.register = register
     try:
         yield
     finally:

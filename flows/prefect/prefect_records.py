@@ -7,7 +7,7 @@ from pathlib import Path
 from flows.prefect.flow_runs import ENDED
 from tasks.results.retention import BUSY_TIMEOUT_S, Holding, Retention, SqliteStore, opened
 
-_LEAST_AGE = datetime.timedelta(hours=1, seconds=1)
+_MIN_AGE = datetime.timedelta(hours=1, seconds=1)
 """Prefect's vacuum refuses to remove anything younger."""
 _OLD = f"FROM flow_run WHERE state_type IN {ENDED} AND end_time < ?"
 
@@ -19,7 +19,7 @@ class PrefectRecords(SqliteStore):
         """Count flow runs."""
         if not self.path.exists():
             return self.in_proportion({"flow runs": 0})
-        cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _LEAST_AGE)
+        cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _MIN_AGE)
         with opened(self.path) as connection:
             (count,) = connection.execute("SELECT count(*) FROM flow_run").fetchone()
             moment = f"{cutoff:%Y-%m-%d %H:%M:%S.%f}"
@@ -30,7 +30,7 @@ class PrefectRecords(SqliteStore):
         """Remove old flow runs and events."""
         if self.path.exists():
             now = datetime.datetime.now(datetime.UTC)
-            asyncio.run(_vacuum(self.path, max(now - retention.cutoff, _LEAST_AGE)))
+            asyncio.run(_vacuum(self.path, max(now - retention.cutoff, _MIN_AGE)))
 
 
 async def _vacuum(path: Path, older_than: datetime.timedelta) -> None:

@@ -164,7 +164,8 @@ class RunningCall:
         return False
 
     def _end(self, error: BaseException | None) -> None:
-        self.is_over, self.error = True, error
+        self.is_over = True
+        self.error = error
         self._run.changed()
 
 
@@ -186,7 +187,8 @@ class StageTaskRun:
 
     def __str__(self) -> str:
         """Name of the task run."""
-        calls, questions = f"{len(self._calls)} calls", len(_questions(self._calls))
+        calls = f"{len(self._calls)} calls"
+        questions = len(_questions(self._calls))
         if questions > 1:
             name = f"{self._stage} · {questions} questions"
             return name if questions == len(self._calls) else f"{name} ({calls})"

@@ -154,7 +154,8 @@ async def for_each(
 
     `step` is shown after each with the count in place of its braces: "Running gold {}" as "Running gold 3 of 20".
     """
-    gate, done = asyncio.Semaphore(at_once or max(1, len(items))), 0
+    gate = asyncio.Semaphore(at_once or max(1, len(items)))
+    done = 0
 
     async def counted(item: T) -> R:
         nonlocal done

@@ -123,7 +123,8 @@ def logging_to(home: Home) -> Iterator[None]:
     root.addHandler(handler)
     logging.captureWarnings(True)
     # A line that cannot be written, for example on a full disk, is dropped without a traceback.
-    raise_exceptions, logging.raiseExceptions = logging.raiseExceptions, False
+    raise_exceptions = logging.raiseExceptions
+    logging.raiseExceptions = False
     try:
         yield
     finally:

@@ -47,7 +47,8 @@ def print_summary(
     from tasks.results.compare import compare_with_previous
     from tasks.results.warehouse.runs import Warehouse
 
-    warehouse, logged = Warehouse(home.warehouse), details and (ended or record.mlflow.run_id)
+    warehouse = Warehouse(home.warehouse)
+    logged = details and (ended or record.mlflow.run_id)
     places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
     compared = record.before if ended else compare_with_previous(record, warehouse)
     before = compared.a.run_id if compared and compared.same_system else ""

@@ -46,7 +46,8 @@ def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | N
 
 def priced(call: Call, settings: BackboneSettings) -> Call:
     """Return a call that is made now with its price: in its tier, at the list price, and what a prompt cache saved."""
-    prices, usage = prices_for(settings), call.usage
+    prices = prices_for(settings)
+    usage = call.usage
     full = cost(replace(usage, cached_input=0, cache_write=0), prices)
     standard = cost(usage, prices)
     saved = None if full is None or standard is None else full - standard

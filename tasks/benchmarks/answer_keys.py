@@ -143,7 +143,8 @@ def read_key(item: str, official: Official, settings: BenchmarkSettings, places:
 
     What is wrong with its content is in its `problems`.
     """
-    name, reference = key_name(item), key_reference(item)
+    name = key_name(item)
+    reference = key_reference(item)
     if Path(reference).suffix.lower() in (*TABLES, ".json"):
         return read_key_file(name, Path(reference).expanduser(), official)
     return _profile(name, reference, official, settings, places)
@@ -272,10 +273,12 @@ def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
     answers: dict[str, KeyAnswer] = {}
     for row in read_objects(file):
         if (identity := row.question_id) is None:
-            raise DataError(f'{row.place}: the key "question_id" is missing. Add it, or take the item out.')
+            raise DataError(
+                f'{row.location}: the key "question_id" is missing. Add it, or take the item out.'
+            )
         if row.content.get("action"):
             raise DataError(
-                f'{row.place}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
+                f'{row.location}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
             )
         answer = KeyAnswer(
             row.texts(SQL_NAMES),
@@ -304,7 +307,8 @@ def _key(
     unknown_allowed: bool,
 ) -> AnswerKey:
     entries: dict[str, KeyEntry] = {}
-    absent, elsewhere = set(), []
+    absent = set()
+    elsewhere = []
     for identity, question in official.questions.items():
         # of a question that is repeated word for word, the key has the first
         answer = answers.get(identity) or answers.get(identity.removesuffix("-2"))

@@ -123,18 +123,18 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
     empty = [next((name for name in names if name in row.content), "") for names in lacking]
     if lacking and all(empty):
         which = f"the cell {empty[0]} is" if len(empty) == 1 else f"the cells {' and '.join(empty)} are"
-        raise DataError(f"{row.place}: {which} empty. Fill in what is missing, or take the question out.")
+        raise DataError(f"{row.location}: {which} empty. Fill in what is missing, or take the question out.")
     if missing := [" or ".join(names) for names, name in zip(lacking, empty, strict=True) if not name]:
         raise DataError(
-            f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
+            f"{row.location}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
         )
     database_name = row.first(DATABASE_NAMES)
     if database_name is None and len(databases) > 1:
-        raise DataError(f"{row.place}: names no database (db_id), and there are {', '.join(databases)}.")
+        raise DataError(f"{row.location}: names no database (db_id), and there are {', '.join(databases)}.")
     database = databases[0] if database_name is None else str(database_name)
     if database not in databases:
         raise DataError(
-            f'{row.place}: is about the database "{database}", which is not given. Add its file with --database; '
+            f'{row.location}: is about the database "{database}", which is not given. Add its file with --database; '
             f"given are {', '.join(databases)}."
         )
     golds = row.texts(sql_names)
@@ -150,11 +150,12 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
 
 
 def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
-    seen: dict[str, Row] = {}
+    rows_by_id: dict[str, Row] = {}
     for row, question in zip(rows, questions, strict=True):
-        name = question["question_id"]
-        if (first := seen.setdefault(name, row)) is not row:
+        id_ = question["question_id"]
+        if id_ in rows_by_id:
             raise DataError(
-                f'{row.file}, {row.where}: the question id "{name}" is also that of {first.where}. Give each question '
-                "an id of its own, or leave all ids out: then the questions are numbered from 0."
+                f'{row.file}, {row.where}: the question id "{id_}" is also that of {rows_by_id[id_].where}. Give each '
+                "question an id of its own, or leave all ids out: then the questions are numbered from 0."
             )
+        rows_by_id[id_] = row

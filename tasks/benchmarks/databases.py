@@ -100,7 +100,8 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
 
 def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]:
     """Return the benchmark's own descriptions of a database."""
-    folder, schema = benchmark.description_folder(database_id), benchmark.schemas.get(database_id)
+    folder = benchmark.description_folder(database_id)
+    schema = benchmark.schemas.get(database_id)
     in_tables_file = {
         (table.name.lower(), column.name.lower()): texts
         for table in (schema.tables if schema else ())

@@ -161,7 +161,8 @@ def _columns(connection: sqlite3.Connection) -> Columns:
 
 def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row], path: Path) -> None:
     reads = [CONVERTERS.get(column["type"], str) for column in columns]
-    table, places = path.stem.replace('"', '""'), ", ".join("?" * len(columns))
+    table = path.stem.replace('"', '""')
+    places = ", ".join("?" * len(columns))
     insert = f'INSERT INTO "{table}" VALUES ({places})'
     number = 1
     try:

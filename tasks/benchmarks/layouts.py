@@ -137,7 +137,7 @@ class Layout:
                 repeated.append(identity)
             if identity in rows:
                 raise DataError(
-                    f'{row.place}: the id "{identity}" already belongs to item {rows[identity].position}. '
+                    f'{row.location}: the id "{identity}" already belongs to item {rows[identity].position}. '
                     'Give every question its own "question_id", or none of them one.'
                 )
             rows[identity] = row
@@ -314,12 +314,13 @@ class Spider2Layout(Layout):
         rows = [row for row in tasks if row.text(["instance_id"]).startswith(SQLITE_TASK)]
         if not rows:
             raise DataError(f"{files[0]} holds no task on SQLite (instance_id {SQLITE_TASK}...).")
-        documents, missing = folder / settings.documents, {}
+        documents = folder / settings.documents
+        missing = {}
         questions: dict[str, Question] = {}
         for row in rows:
             name = row.text(["instance_id"])
             if name in questions:
-                raise DataError(f'{row.place}: the task "{name}" is there twice. Take one out.')
+                raise DataError(f'{row.location}: the task "{name}" is there twice. Take one out.')
             document = row.optional_text("external_knowledge") or ""
             path = documents / Path(document).name
             if document and not path.is_file():
@@ -351,10 +352,11 @@ def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) 
             continue
         if name not in standards:
             raise DataError(f"{evaluation} has no line about {name}, which has results in {folder}.")
-        row, files = standards[name], tuple(by_task[name])
+        row = standards[name]
+        files = tuple(by_task[name])
         order = row.content.get("ignore_order", False)
         if not isinstance(order, bool):
-            raise DataError(f'{row.place}: "ignore_order" must be true or false, not {json.dumps(order)}.')
+            raise DataError(f'{row.location}: "ignore_order" must be true or false, not {json.dumps(order)}.')
         results[name] = GoldResults(files, _positions(row, len(files)), order)
     return results
 
@@ -366,7 +368,7 @@ def _positions(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
     lists = (value * files if len(value) == 1 else value) if per_file else [value] * files
     if len(lists) < files or not all(map(_is_list_of_positions, lists)):
         raise DataError(
-            f'{row.place}: "condition_cols" must be a list of positions from 0, or one such list for each of the '
+            f'{row.location}: "condition_cols" must be a list of positions from 0, or one such list for each of the '
             f"{files} accepted results, not {json.dumps(value)}."
         )
     return tuple(map(tuple, lists[:files]))

@@ -30,11 +30,11 @@ class Row:
         return f"item {self.position} (from 0)" if self.line is None else f"line {self.line}"
 
     @property
-    def place(self) -> str:
-        """The row's place for a message: file, position, and id where it has one."""
+    def location(self) -> str:
+        """The row's location for a message: file, position, and id where it has one."""
         named = self.first(ID_NAMES)
-        place = f"{self.file}, {self.where}"
-        return place if named is None else f"{place}, question_id {named}"
+        location = f"{self.file}, {self.where}"
+        return location if named is None else f"{location}, question_id {named}"
 
     @property
     def question_id(self) -> str | None:
@@ -52,12 +52,12 @@ class Row:
         key = next((key for key in keys if self.content.get(key) is not None), None)
         if key is None:
             names = '" or "'.join(keys)
-            raise DataError(f'{self.place}: the key "{names}" is missing. Add it, or take the item out.')
+            raise DataError(f'{self.location}: the key "{names}" is missing. Add it, or take the item out.')
         value = self.content[key]
         if not isinstance(value, str):
-            raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
+            raise DataError(f'{self.location}: "{key}" must be a text, not {type(value).__name__}.')
         if not value.strip():
-            raise DataError(f'{self.place}: "{key}" is empty. Fill it in, or take the item out.')
+            raise DataError(f'{self.location}: "{key}" is empty. Fill it in, or take the item out.')
         return storable(value)
 
     def texts(self, keys: Sequence[str]) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Row:
         """Return the text under `key`, storable everywhere; None where it is absent or null."""
         value = self.content.get(key)
         if value is not None and not isinstance(value, str):
-            raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
+            raise DataError(f'{self.location}: "{key}" must be a text, not {type(value).__name__}.')
         return value if value is None else storable(value)
 
     def identity(self, key: str) -> str:
@@ -82,14 +82,14 @@ class Row:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
-            raise DataError(f'{self.place}: "{key}" must be a whole number or a text, not {value!r}.')
+            raise DataError(f'{self.location}: "{key}" must be a whole number or a text, not {value!r}.')
         return str(value).strip()
 
     def folder_name(self, key: str) -> str:
         """Return the text under `key`, which also has to be the name of a folder."""
         name = self.text([key])
         if name in {".", ".."} or any(sign in name for sign in "/\\\0"):
-            raise DataError(f'{self.place}: "{key}" must be the name of a database, not a path: {name!r}.')
+            raise DataError(f'{self.location}: "{key}" must be the name of a database, not a path: {name!r}.')
         return name
 
 
@@ -124,8 +124,8 @@ def read_json(path: Path) -> Any:
     try:
         return parse_json(read_text(path))
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{path} is not JSON: {error.msg} in {place}.") from None
+        location = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{path} is not JSON: {error.msg} in {location}.") from None
 
 
 def json_rows(path: Path) -> Iterator[Row]:

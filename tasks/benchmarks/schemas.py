@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
+from tasks.core.records import ColumnName
 from tasks.core.wording import counted
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
@@ -26,11 +27,11 @@ def read_schemas(path: Path) -> dict[str, Schema]:
     for row in json_rows(path):
         name = row.text(["db_id"])
         if name in schemas:
-            raise DataError(f'{row.place}: the schema of "{name}" is in the file twice. Take one out.')
+            raise DataError(f'{row.location}: the schema of "{name}" is in the file twice. Take one out.')
         try:
             schemas[name] = schema_from_tables_json(row.content).described(_descriptions(row))
         except DataError as error:
-            raise DataError(f"{row.place}: {error}") from None
+            raise DataError(f"{row.location}: {error}") from None
     return schemas
 
 
@@ -61,33 +62,34 @@ def names_in_schema(schema: Schema) -> tuple[str, ...]:
 
 
 def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
-    """Return the schema of an entry, as it spells names, for a database whose file is absent: no samples.
+    """Return the schema that an entry describes, for a database whose file is missing; it has no sample rows.
 
     There is one foreign key per pair of columns.
     """
     try:
-        names = entry["table_names_original"]
-        columns = entry["column_names_original"]
-        members: list[list[Column]] = [[] for _ in names]
-        for (table, name), kind in zip(columns, entry["column_types"], strict=True):
+        table_names = entry["table_names_original"]
+        column_names = entry["column_names_original"]
+        columns: list[list[Column]] = [[] for _ in table_names]
+        for (table, name), kind in zip(column_names, entry["column_types"], strict=True):
             if table >= 0:
-                members[table].append(Column(name, kind))
-        primary_keys: list[list[str]] = [[] for _ in names]
+                columns[table].append(Column(name, kind))
+        primary_keys: list[list[str]] = [[] for _ in table_names]
         for key in entry["primary_keys"]:
             for index in key if isinstance(key, list) else [key]:
-                table, name = columns[index]
+                table, name = column_names[index]
                 primary_keys[table].append(name)
         tables = tuple(
-            Table(name, tuple(members[table]), tuple(primary_keys[table])) for table, name in enumerate(names)
+            Table(name, tuple(members), tuple(key))
+            for name, members, key in zip(table_names, columns, primary_keys, strict=True)
         )
+
+        def qualified(index: int) -> ColumnName:
+            table, name = column_names[index]
+            return ColumnName(table_names[table], name)
+
         foreign_keys = tuple(
-            ForeignKey(
-                names[columns[child][0]],
-                (columns[child][1],),
-                names[columns[parent][0]],
-                (columns[parent][1],),
-            )
-            for child, parent in entry["foreign_keys"]
+            ForeignKey(child.table, (child.column,), parent.table, (parent.column,))
+            for child, parent in (map(qualified, pair) for pair in entry["foreign_keys"])
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)

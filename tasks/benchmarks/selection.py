@@ -21,7 +21,8 @@ def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple
     `@` and the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the name
     of such a file in `conf/benchmarks` without its ending.
     """
-    selected, ids = tuple(questions), selection.questions
+    selected = tuple(questions)
+    ids = selection.questions
     if ids is not None:
         named = _named(selected, _items(ids), ids)
         selected = tuple(question for question in selected if question.id in named)

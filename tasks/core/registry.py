@@ -159,26 +159,26 @@ def offers_extensions() -> bool:
     return any(group.startswith("crosscheck.") for group in _entry_points(tuple(sys.path)).groups)
 
 
-def extension_place(error: BaseException) -> str:
+def extension_location(error: BaseException) -> str:
     """Return where an exception passed through a user's own code, "" if it did not: `vote.py:14, in vote`.
 
     Of several places, the one nearest to where it was raised.
     """
-    place = ""
+    location = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] in (USER_FILES, *_PACKAGES):
             file = Path(frame.f_code.co_filename)
             path = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-            place = f"{path}:{line}, in {frame.f_code.co_name}"
-    return place
+            location = f"{path}:{line}, in {frame.f_code.co_name}"
+    return location
 
 
 def described(error: BaseException) -> str:
     """Return an exception in a line, with its place in a user's own code if it has one."""
     text = f"{type(error).__name__}: {error}"
-    place = extension_place(error)
-    return f"{place}: {text}" if place else text
+    location = extension_location(error)
+    return f"{location}: {text}" if location else text
 
 
 def import_file(file: Path, kind: str) -> ModuleType:

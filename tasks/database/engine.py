@@ -241,7 +241,8 @@ class Values(ABC):
     ) -> None:
         """Append different finite numbers of a column, the first so many, to the index's table `number`."""
         if condition := self.is_number(table, column):
-            name, source = quoted(column, self.dialect), self.source(table)
+            name = quoted(column, self.dialect)
+            source = self.source(table)
             numbers = self._numbers(f"SELECT DISTINCT {name} FROM {source} WHERE {condition} LIMIT {most}")
             rows = ((column_id, number) for number in numbers)
             index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", rows)
@@ -251,7 +252,8 @@ class Values(ABC):
         condition = self.is_number(table, column)
         if condition is None:
             return []
-        name, source = quoted(column, self.dialect), self.source(table)
+        name = quoted(column, self.dialect)
+        source = self.source(table)
         first = f"(SELECT {name} FROM {source} WHERE {condition} LIMIT {among}) AS first_numbers"
         order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
         return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]

@@ -248,7 +248,8 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         size += sum(map(sys.getsizeof, row))
         if len(chunk) == CHUNK or size > CHUNK_BYTES:
             yield chunk
-            chunk, size = [], 0
+            chunk = []
+            size = 0
     if chunk:
         yield chunk
 

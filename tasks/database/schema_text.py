@@ -76,7 +76,9 @@ class SchemaView:
 
     def render(self) -> PromptParts:
         """Return the parts of a prompt that show the schema; no more rows than the schema was read with."""
-        schema, rows, longest = self.schema, self.prompt.sample_rows, self.prompt.longest_value
+        schema = self.schema
+        rows = self.prompt.sample_rows
+        longest = self.prompt.longest_value
         keys = schema.foreign_keys if self.prompt.foreign_keys else ()
         described = _lines(_comment_descriptions(schema)) if self.descriptions else ""
         sampled = any(column.samples[:rows] for table in schema.tables for column in table.columns)

@@ -150,12 +150,13 @@ class ServerConnection(Connection):
     def explain(self, error: BaseException) -> tuple[Status, str]:
         """Return the status of a failed query, and the server's own message."""
         code = self.code(error)
-        stopped = code == self.interrupted
-        if code in self.timed_out or (stopped and self._deadline.left < EARLY_S):
+        was_interrupted = code == self.interrupted
+        if code in self.timed_out or (was_interrupted and self._deadline.left < EARLY_S):
             return "timeout", ""
         if code in self.too_large:
             return "too_large", self.explanation(error)
-        if isinstance(error, self.driver().Error) and (stopped or self.is_unreachable(error)):
+        # Interrupted long before its deadline: somebody else ended the query or its session.
+        if isinstance(error, self.driver().Error) and (was_interrupted or self.is_unreachable(error)):
             raise DatabaseUnavailableError(f"{self._location}: {self.message(error)}") from error
         return "error", self.explanation(error)
 

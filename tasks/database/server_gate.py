@@ -53,7 +53,9 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
     position = 0
     after_escapes = False
     while match := _POSTGRESQL.match(sql, position):
-        kind, text, position = str(match.lastgroup), match[0], match.end()
+        kind = str(match.lastgroup)
+        text = match[0]
+        position = match.end()
         if kind == "nested":
             position = _end_of_nested(sql, position)
         elif kind == "dollar":

@@ -7,9 +7,8 @@ alternative, and there are dozens of small ones in table cells.
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import takewhile
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,17 +111,29 @@ def _draw(block: model.Block | Chart | Plot, *values: object) -> Markup:
     raise TypeError(f"There is no macro {name}.")
 
 
-def _cells(
-    table: model.Table, row: Sequence[model.Cell]
-) -> Iterator[tuple[model.Column, model.Cell, list[tuple[model.Column, model.Cell]], bool]]:
-    """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
-    pairs = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
-    title_index = next((index for index, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
-    for index, (column, cell) in enumerate(pairs):
+@dataclass
+class DrawnCell:
+    """A cell of a row as the page draws it."""
+
+    column: model.Column
+    content: model.Cell
+    names_row: bool = False  # whether it is the first text of the row
+    under: "list[DrawnCell]" = field(default_factory=list)  # cells of columns that stand under this one
+
+
+def _cells(table: model.Table, row: Sequence[model.Cell]) -> list[DrawnCell]:
+    """Return the cells of the columns that are not under another, each with those under it."""
+    cells: list[DrawnCell] = []
+    for column, content in zip(table.columns, row, strict=True):
+        if column.text_only:
+            continue
         if not column.under:
-            below = takewhile(lambda pair: pair[0].under, pairs[index + 1 :])
-            under = [(lower, inner) for lower, inner in below if inner]
-            yield column, cell, under, index == title_index
+            cells.append(DrawnCell(column, content))
+        elif content:
+            cells[-1].under.append(DrawnCell(column, content))
+    for cell in [*(cell for cell in cells if cell.column.kind == "text"), *cells][:1]:
+        cell.names_row = True
+    return cells
 
 
 def _inline(text: model.Inline) -> Markup:

@@ -173,7 +173,10 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
         before = f"{grid.caption}; " if grid.caption else ""
         grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
     # Rich wraps both to the width of the table
-    title, caption, grid.title, grid.caption = grid.title, grid.caption, None, None
+    title = grid.title
+    caption = grid.caption
+    grid.title = None
+    grid.caption = None
     if title:
         console.print(f"\n[bold]{title}[/]")
     with console.capture() as printed:

@@ -308,7 +308,8 @@ def _remarks(night: Night) -> Iterator[Block]:
 
 def _moved(detail: Detail) -> Iterator[Block]:
     """Yield which questions changed, for a terminal and Markdown."""
-    entry, comparison = detail.entry, detail.entry.comparison
+    entry = detail.entry
+    comparison = entry.comparison
     if not comparison or not comparison.differing:
         return
     command = Code(words.compare_command(entry))

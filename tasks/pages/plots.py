@@ -75,7 +75,8 @@ def stages(runs: Sequence[RunRecord], width: Width) -> "Figure":
 
 def _waterfall(axis: "Axes", run: RunRecord) -> None:
     """Draw the score after each stage as a step, and what the stage fixed and broke of it as bars."""
-    total, levels = run.stages[0].total, _percents(run.stages)
+    total = run.stages[0].total
+    levels = _percents(run.stages)
     for x, stage in enumerate(run.stages):
         axis.plot([x - 0.4, x + 0.4], [levels[x]] * 2, color=BLUE)
         if stage.fixed is None or stage.broken is None or not total:

@@ -174,10 +174,12 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     unpacked by the browser where a reader opens it: the stages, prompts, replies and results of `questions`, which are
     as `crosscheck show RUN QUESTION --json` prints them.
     """
-    record, links = view.record, links or Links()
+    record = view.record
+    links = links or Links()
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
-    rows, turns = listed_rows(view), turn_chart(record.metrics.get("turns"))
+    rows = listed_rows(view)
+    turns = turn_chart(record.metrics.get("turns"))
     items, sections = question_items(view, rows, questions, links.question)
     more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
     listed = Questions(items, FILTERS, note=more)
@@ -185,7 +187,8 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     labels = Section("Tags, and what differs from the defaults", (tags,))
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
-    title, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
+    title = f"{record.pipeline} with {record.backbone} on {record.benchmark}"
+    score = record.score
     range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
     blocks: list[Block] = [
         *variant_sentences(record),
@@ -304,11 +307,13 @@ def _glance(view: RunView, links: Links) -> Cards:
 
 def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
     lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
-    rule, question = view.record.rule, row.question
+    rule = view.record.rule
+    question = row.question
     right = is_right(row.final, rule)
     kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
     kind = kind if row.executable else "not scored"
-    changes, before = [], None
+    changes = []
+    before = None
     for stage, verdict in row.stages.items():
         now = is_right(verdict, rule)
         if before is not None and now != before and not is_turn(stage):

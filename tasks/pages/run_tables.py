@@ -174,7 +174,8 @@ def bill_of_run(record: RunRecord) -> Table | None:
         remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
     if (text := forecast_in_words(record)) is not None:
         remarks.append(text)
-    right, scratch = record.score.correct, cost.from_scratch_usd
+    right = record.score.correct
+    scratch = cost.from_scratch_usd
     if right and scratch is not None:
         remarks.append(
             f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
@@ -184,7 +185,8 @@ def bill_of_run(record: RunRecord) -> Table | None:
 
 def forecast_in_words(record: RunRecord) -> str | None:
     """Return the forecast of a run's cost beside the actual one; None if either is unknown."""
-    forecast, scratch = record.forecast, record.cost.from_scratch_usd
+    forecast = record.forecast
+    scratch = record.cost.from_scratch_usd
     if forecast is None or forecast.cost_usd is None or scratch is None:
         return None
     share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""

@@ -97,7 +97,8 @@ def _compare_two(
     test = compare_runs(a.rights(rule), b.rights(rule), confidence=confidence)
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
-    why_not, names = why_not_ranked(sides), _names(a, b)
+    why_not = why_not_ranked(sides)
+    names = _names(a, b)
     variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
     candidates = {
         letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
@@ -168,7 +169,8 @@ def _side(
         )
         for run, run_rows in zip(runs, rows, strict=True)
     )
-    first, single = runs[0], len(runs) == 1
+    first = runs[0]
+    single = len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
     cost = (reported_cost if first.made_elsewhere else total_cost)(records)
     usages = [call.usage for record in records for call in record.calls]
@@ -317,7 +319,8 @@ def _compare_variants(
         rights_b = _rights(variant_b or variant, rows_b, rule)
         common = rights_a.keys() & rights_b.keys()
         unlike = [pair.a.question.id for pair in pairs if variant.basis(pair.a) != variant.basis(pair.b)]
-        problem, result = "", None
+        problem = ""
+        result = None
         if not common:
             problem = "not tested: it leaves out every question that both runs scored."
         elif unlike:
@@ -369,7 +372,8 @@ def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
 
 
 def _answered(score: QuestionScore, rule: str) -> Answered:
-    final, failure = score.final, score.outcome.failure
+    final = score.final
+    failure = score.outcome.failure
     return Answered(
         sql=score.outcome.sql,
         correct=is_right(final, rule),

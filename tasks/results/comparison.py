@@ -81,7 +81,9 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
     rows = []
     for name, declared in _metrics(a, b).items():
         data_of_runs = [run.metrics.get(name) for run in (a, b)]
-        title, unit, better = name, SHARE, None
+        title = name
+        unit = SHARE
+        better = None
         if declared is not None:
             title, unit, better = declared.title, declared.unit, declared.better
         for data in data_of_runs:
@@ -419,7 +421,8 @@ def gated(comparison: Comparison) -> Comparison:
 
 def _undecided(comparison: Comparison, *, loses: bool) -> str:
     """Return why the test decides nothing, as a sentence; "" if it decides."""
-    test, sides = comparison.result, (comparison.a, comparison.b)
+    test = comparison.result
+    sides = (comparison.a, comparison.b)
     if sides[0].run_id == sides[1].run_id:
         return f"A and B are the same run, {sides[0].run_id}. Name the run of the release second."
     for side in sides:

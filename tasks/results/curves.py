@@ -113,7 +113,8 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
 
 
 def _candidate_point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
-    majority, cost = plain["majority"], plain[unit] or 0.0
+    majority = plain["majority"]
+    cost = plain[unit] or 0.0
     low, high = majority["interval"]
     tip = (
         f"{name}: k = {plain['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "

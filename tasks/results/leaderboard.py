@@ -185,7 +185,8 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
     """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
     if len(ranked) < 2:
         return {}
-    run_ids, score = [row.run.run_id for row in ranked], ranked[0].by
+    run_ids = [row.run.run_id for row in ranked]
+    score = ranked[0].by
     if score is None or not score.variant:
         right = warehouse.right_answers(run_ids, by or rule)
     elif score.variant == by:

@@ -398,23 +398,25 @@ def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
 
 
 def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
+    """Return the first verdict that applies, from the worst to the best."""
+    difference = 100 * entry.comparison.difference if entry.comparison else 0.0  # in points
+    is_proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level
+    is_loss = difference < 0 and -difference >= gate.threshold
     # A regression on the answered questions comes before those without an answer.
-    won = 100 * entry.comparison.difference if entry.comparison else 0.0
-    proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level
-    lost = won < 0 and -won >= gate.threshold
-    if proven and lost:
+    if is_loss and is_proven:
         return "regression"
+    if entry.retryable > gate.tolerated_failures * entry.total and entry.problem:
+        return "too many unanswered"
     if entry.problem:
-        lost_too_many = entry.retryable > gate.tolerated_failures * entry.total
-        return "too many unanswered" if lost_too_many else "infrastructure"
-    if lost and entry.p_value is not None and entry.p_value < gate.doubt_level:
+        return "infrastructure"
+    if is_loss and entry.p_value is not None and entry.p_value < gate.doubt_level:
         return "possibly worse"
-    declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
-    if declines and entry.trend_p is not None and entry.trend_p < gate.trend_level:
+    is_decline = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
+    if is_decline and entry.trend_p is not None and entry.trend_p < gate.trend_level:
         return "declining"
     if entry.degraded >= gate.degraded_share:
         return "degraded"
-    if proven and won > 0:
+    if is_proven and difference > 0:
         return "better"
     if entry.not_ranked:
         return "not ranked"

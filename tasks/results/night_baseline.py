@@ -134,7 +134,8 @@ def compared(
     """
     if entry.run_id is None:
         return entry
-    current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
+    current = warehouse.read_run(entry.run_id)
+    runs = warehouse.runs()
     degradation = current.degradation
     models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
     entry = replace(

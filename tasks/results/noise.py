@@ -124,7 +124,8 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
         raise DataError(
             f"{counted(len(repeats), 'repeat')} of {parent.run_id}: {MIN_REPEATS} are the least to compare."
         )
-    rule, runs = parent.rule, len(repeats)
+    rule = parent.rule
+    runs = len(repeats)
     right = _right_counts(repeats, rule)
     if not right:
         raise DataError(f"The repeats of {parent.run_id} have no answered question in common.")
@@ -152,7 +153,9 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
 
 def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -> MeasuredNoise:
     """Return the flip rate of questions, given how many of the repeats of a run have each one right."""
-    questions, rate, bound = len(counts), flip_rate(counts, runs), flip_bound(counts, runs)
+    questions = len(counts)
+    rate = flip_rate(counts, runs)
+    bound = flip_bound(counts, runs)
     return MeasuredNoise(
         run_id=run_id,
         runs=runs,
@@ -228,7 +231,8 @@ def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
 
     `names`: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
     """
-    runs, run_ids = warehouse.runs(), list[str]()
+    runs = warehouse.runs()
+    run_ids = list[str]()
     for name in (part.strip() for part in names.split(",")):
         if name.endswith(SUFFIX):
             run = repeated_run(name.removesuffix(SUFFIX), runs)

@@ -97,7 +97,8 @@ def _answer(row: QuestionScore, rule: str) -> str:
 
 def answer_in_words(score: QuestionScore, rule: str) -> str:
     """Describe one answer: right, wrong, or why it could not be judged, with the database's message."""
-    final, failure = score.final, score.outcome.failure
+    final = score.final
+    failure = score.outcome.failure
     rows = "" if final.row_count is None else f", {counted(final.row_count, 'row')}"
     if is_right(final, rule):
         return f"right{rows}"

@@ -121,7 +121,8 @@ class Store(ABC):
     def in_proportion(self, counts: Mapping[str, int], removable: Mapping[str, int] | None = None) -> Holding:
         """Return a holding that frees as large a part of the file as may be removed of what is counted."""
         removable = removable or {}
-        size, total = size_of(self.path), sum(counts[name] for name in removable)
+        size = size_of(self.path)
+        total = sum(counts[name] for name in removable)
         frees = size * sum(removable.values()) // total if total else 0
         return Holding(self.name, self.path, size, counts, removable, frees)
 
@@ -211,7 +212,8 @@ class UsedFiles(Store):
 
     def holding(self, retention: Retention) -> Holding:
         """Count the files."""
-        files, old = self._files(), self._unused(retention)
+        files = self._files()
+        old = self._unused(retention)
         counts, removable = {self.counted: len(files)}, {self.counted: len(old)}
         return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
 

@@ -97,7 +97,8 @@ class QuestionLinks:
         words = name_words(name)
         if all(word in FUNCTION_WORDS for word in words):
             return False
-        stems, text = tuple(stem(word) for word in words), "".join(words)
+        stems = tuple(stem(word) for word in words)
+        text = "".join(words)
         spans = (*self._by_stems.get(stems, ()), *self._by_text.get(text, ()))
         return self._link(spans, meaning, once=once)
 

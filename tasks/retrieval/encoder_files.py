@@ -113,7 +113,8 @@ def _hub_name(name: str) -> str:
 
 
 def _on_disk(name: str) -> EncoderSource | None:
-    folder, hub_name = Path(name).expanduser(), _hub_name(name)
+    folder = Path(name).expanduser()
+    hub_name = _hub_name(name)
     if folder.is_dir():
         return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
     quieten()
@@ -167,7 +168,7 @@ FORMAT = 1
 """Raise it with every change of what the files of vectors hold."""
 BATCH = 64
 """Texts that are encoded at once."""
-LONG = 256
+MIN_REPORTED = 256
 """Texts from which on their encoding is reported."""
 
 
@@ -192,7 +193,7 @@ class Encoder:
         if stored is not None:
             return stored
         model = self._model
-        if len(texts) > LONG:
+        if len(texts) > MIN_REPORTED:
             self._say(f"Encoding {len(texts):,} questions with {self._source.name}")
         vectors = np.asarray(
             model.encode(list(texts), batch_size=BATCH, show_progress_bar=False, normalize_embeddings=True),

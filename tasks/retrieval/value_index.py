@@ -114,7 +114,7 @@ class IndexedColumn:
 
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """SQLite's largest whole number."""
 
 
@@ -133,7 +133,7 @@ def _number(text: str) -> int | float | None:
     if not math.isfinite(value):
         return None
     whole = int(value) if "." in text else int(text)
-    return whole if value.is_integer() and abs(whole) <= LARGEST else value
+    return whole if value.is_integer() and abs(whole) <= MAX_INTEGER else value
 
 
 TOP = 1000

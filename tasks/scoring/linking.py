@@ -27,7 +27,8 @@ def make_oracle(gold_sql: str, schema: Schema, settings: "PipelineSettings") -> 
 
     if not has_oracle(settings):
         return None
-    dac, linking = dac_of(settings), getattr(settings, "linking", None)
+    dac = dac_of(settings)
+    linking = getattr(settings, "linking", None)
     return Oracle(
         used_elements(gold_sql, schema) if dac and dac.oracle_entities else None,
         gold_skeleton(gold_sql, schema.dialect) if dac and dac.oracle_skeleton else None,

@@ -93,7 +93,8 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     import numpy as np
 
     sizes = [abs(difference) for difference in differences if difference]
-    whole, reached = sum(sizes), abs(sum(differences))
+    whole = sum(sizes)
+    reached = abs(sum(differences))
     shares = np.ones(1)
     for size in sizes:
         shares = (np.pad(shares, (0, 2 * size)) + np.pad(shares, (2 * size, 0))) / 2
@@ -155,7 +156,8 @@ def flip_bound(counts: Sequence[int], runs: int, uncertainty: float = UNCERTAINT
     """
     max_flips = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
     observed = sum(right * (runs - right) for right in counts) / max_flips
-    low, high = observed, observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))
+    low = observed
+    high = observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
         excess = observed - middle + (observed * log(middle / observed) if observed else 0.0)

@@ -22,7 +22,8 @@ def wilson(right: float, total: float) -> tuple[float, float]:
     if not total:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
-    share, spread = right / total, z * z / total
+    share = right / total
+    spread = z * z / total
     middle = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
     return middle - half if right else 0.0, middle + half if right < total else 1.0

@@ -324,7 +324,8 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
     and below 1.
     """
     p = exact_p(fixed, broken, questions, margin)
-    low, high = max(0.0, (broken - fixed) / questions), 1 - _PRECISION
+    low = max(0.0, (broken - fixed) / questions)
+    high = 1 - _PRECISION
     if exact_p(fixed, broken, questions, high) >= LEVEL:
         return NonInferiority(margin, p, None)
     while high - low > _PRECISION:
@@ -389,7 +390,8 @@ def _most_broken(
     """
     import numpy as np
 
-    low, high = np.full_like(fixes, -1), questions - fixes
+    low = np.full_like(fixes, -1)
+    high = questions - fixes
     tolerance = 1e-9 * max(1.0, abs(observed))
     while (low < high).any():
         middle = (low + high + 1) // 2

@@ -340,7 +340,8 @@ def _model(
     """Return the model that validates the content: that of the implementation which the content names."""
     if kind is None:
         return TrackingSettings
-    name, source = content.get(kind.key), where.get(kind.key, f"{path}, key {kind.key}")
+    name = content.get(kind.key)
+    source = where.get(kind.key, f"{path}, key {kind.key}")
     if isinstance(name, str) and not kind.registry.has(name):
         raise ConfigurationError(
             f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
@@ -407,8 +408,8 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
                 "Put the value into a variable, and that variable's name here."
             )
         elif problem["type"] == "value_error":  # without keys, it is of a validator of several settings
-            place = source if keys else f"{path} or --set"
-            lines.append(f"{place}: {sentence(str(problem['ctx']['error']))}")
+            location = source if keys else f"{path} or --set"
+            lines.append(f"{location}: {sentence(str(problem['ctx']['error']))}")
         elif fields := _fields_at(root, keys):
             lines.append(
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."

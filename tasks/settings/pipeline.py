@@ -269,7 +269,8 @@ def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:
 
     Such a run is an analysis and is never ranked.
     """
-    linking, dac = getattr(settings, "linking", None), dac_of(settings)
+    linking = getattr(settings, "linking", None)
+    dac = dac_of(settings)
     names = ["pipeline.linking.directions=gold"] if linking and linking.directions == "gold" else []
     return (*names, *([f"pipeline.dac.oracle={dac.oracle}"] if dac and dac.oracle != "none" else ()))
 

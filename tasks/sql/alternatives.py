@@ -171,7 +171,8 @@ def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
     for key, is_text_number in zip(sort_keys(tree), text_numbers, strict=True):
         if not is_text_number:
             continue
-        select, parent = key.find_ancestor(exp.Select), key.parent
+        select = key.find_ancestor(exp.Select)
+        parent = key.parent
         assert select is not None
         if inside:
             key.replace(number(_without_alias(key, select)))

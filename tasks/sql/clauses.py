@@ -304,7 +304,9 @@ def hardness(sql: str, schema: Schema) -> Hardness | None:
 
 def grade(query: Clauses) -> Hardness:
     """Grade a query by the counts of its clauses, of its nested queries and of repeated parts."""
-    parts, nested, extras = count_clauses(query), count_nested(query), count_extras(query)
+    parts = count_clauses(query)
+    nested = count_nested(query)
+    extras = count_extras(query)
     if parts <= 1 and extras == 0 and nested == 0:
         return "easy"
     if nested == 0 and ((extras <= 2 and parts <= 1) or (extras < 2 and parts <= 2)):

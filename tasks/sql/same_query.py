@@ -16,7 +16,7 @@ _WORD_SIGN = re.compile(r"""[\w$."'`\]]|[^\x00-\x7f]""")
 _OPERATOR_SIGN = re.compile(r"[-+*/<>=~!@#%^&|?:]")
 
 
-def same_query(one: str, other: str, dialect: str) -> bool:
+def same_query(first: str, second: str, dialect: str) -> bool:
     """Return whether two SQLs are the same query.
 
     >>> same_query("SELECT a FROM t WHERE b = 'B';", "select A from  t where b='B' -- why", "sqlite")
@@ -24,7 +24,7 @@ def same_query(one: str, other: str, dialect: str) -> bool:
     >>> same_query("SELECT a FROM t WHERE b = 'B'", "SELECT a FROM t WHERE b = 'b'", "sqlite")
     False
     """
-    return one == other or query_key(one, dialect) == query_key(other, dialect)
+    return first == second or query_key(first, dialect) == query_key(second, dialect)
 
 
 @lru_cache(maxsize=65536)

@@ -134,7 +134,10 @@ class _Parser:
     def __init__(
         self, words: list[str], columns: Mapping[str, frozenset[str]], tables: Mapping[str, str]
     ) -> None:
-        self.words, self.columns, self.tables, self.i = words, columns, tables, 0
+        self.words = words
+        self.columns = columns
+        self.tables = tables
+        self.i = 0
         self.in_derived = False  # whether it reads a derived table, where values count
 
     @property
@@ -163,9 +166,11 @@ class _Parser:
     def query(self) -> SpiderQuery:
         sources_at = self.words.index("from", self.i) + 1
         block = self.skip("(")
-        select_at, self.i = self.i, sources_at
+        select_at = self.i
+        self.i = sources_at
         tables, on, names = self.sources()
-        behind, self.i = self.i, select_at
+        behind = self.i
+        self.i = select_at
         distinct, select = self.selected(names)
         self.i = behind
         where = self.conditions(names) if self.skip("where") else ()
@@ -194,7 +199,8 @@ class _Parser:
         while self.more:
             block = self.skip("(")
             if self.at("select"):
-                outer, self.in_derived = self.in_derived, True
+                outer = self.in_derived
+                self.in_derived = True
                 tables.append(self.query())
                 self.in_derived = outer
             else:
@@ -238,7 +244,8 @@ class _Parser:
         if not self.skip("order"):
             return None
         self.demand("by")
-        direction, units = "asc", []
+        direction = "asc"
+        units = []
         while self.more and not self.ends_clause():
             units.append(self.unit(names))
             if self.at("asc", "desc"):
@@ -255,7 +262,8 @@ class _Parser:
             operator = self.take()
             if operator not in OPERATORS:
                 raise UnreadableError
-            value, second = self.compared_value(names), None
+            value = self.compared_value(names)
+            second = None
             if operator == "between":
                 self.demand("and")
                 second = self.compared_value(names)

@@ -125,7 +125,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     parsed = parse(sql, source)
     if parsed.tree is None:
         return Transpiled(sql, problem=parsed.reason)
-    tree, folded = parsed.tree.copy(), dialect_of(target).folded
+    tree = parsed.tree.copy()
+    folded = dialect_of(target).folded
     columns = {name.column.lower() for name in schema.column_names} if schema else set()
     unknown = False
     for name in list(tree.find_all(exp.Column)):
@@ -140,7 +141,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:
-        translated, same = write(tree, target), write(parsed.tree, source)
+        translated = write(tree, target)
+        same = write(parsed.tree, source)
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
     if not translated or not same:

@@ -185,7 +185,9 @@ def _pages(night: "Night", arguments: options.Output) -> NightPages:
     from flows.runtime.folder_use import store_for_links
     from tasks.results.mlflow.store import ui_url
 
-    store, views, runs = store_for_links(arguments.read_folder), [], {}
+    store = store_for_links(arguments.read_folder)
+    views = []
+    runs = {}
     for entry in night.entries:
         record = arguments.warehouse.record_of(entry.run_id) if entry.run_id else None
         if record and record.mlflow and record.mlflow.experiment_id:
@@ -377,7 +379,8 @@ class Baseline(options.Output):
             raise ConfigurationError("Give either a RUN to pin, or --unpin NAME.")
         if not (self.reason or "").strip():
             raise ConfigurationError('A baseline is moved with a reason: add --reason "TEXT".')
-        now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(self.reason).strip()
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        reason = str(self.reason).strip()
         if self.unpin is not None:
             if self.unpin not in pinned:
                 near = did_you_mean(self.unpin, list(pinned))

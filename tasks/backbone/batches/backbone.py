@@ -103,7 +103,8 @@ class BatchBackbone:
         if self._pace.late:
             return await self.inner.complete(request)
         key = request_key(self.identity, request)
-        began, tries = time.monotonic(), 0
+        began = time.monotonic()
+        tries = 0
         while True:
             if self._stop.is_set():
                 raise self._stopped()
@@ -189,7 +190,8 @@ class BatchBackbone:
 
         Requests that another process has submitted since they were looked up are left out.
         """
-        token, began = uuid.uuid4().hex, time.time()
+        token = uuid.uuid4().hex
+        began = time.time()
         if owned := await asyncio.to_thread(self._store.begin, token, list(bodies)):
             kept = KeptBatch(token, None, began, len(owned))
             try:
@@ -299,7 +301,8 @@ class BatchBackbone:
 
     async def _patiently(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request about a batch, again while the provider does not answer; Refusal: it has no such batch."""
-        began, tries = time.monotonic(), 0
+        began = time.monotonic()
+        tries = 0
         while True:
             try:
                 return await send()

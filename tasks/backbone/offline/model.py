@@ -67,7 +67,8 @@ def answer(request: Request) -> str:
 
     A prompt without a schema or a question gets an empty answer of the kind asked for, never an exception.
     """
-    sections, prompt = sections_of(request.messages), read_prompt(request.messages)
+    sections = sections_of(request.messages)
+    prompt = read_prompt(request.messages)
     keys = [key for key in keys_of(request, sections) if key in ANSWERED]
     text = next((_TEXTS[heading] for heading in _TEXTS if heading in sections), None)
     if text and not keys:

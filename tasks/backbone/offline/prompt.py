@@ -343,7 +343,8 @@ def native_sections(text: str) -> Sections:
     The English layouts have the evidence above the question, whose text is the last line.
     """
     if match := _CHINESE.search(text):
-        evidence, question = match["evidence"] or "", match["asked"]
+        evidence = match["evidence"] or ""
+        question = match["asked"]
     elif match := _ENGLISH.search(text):
         evidence, _, question = match["asked"].rpartition("\n")
     else:

@@ -243,7 +243,8 @@ class Reader:
     def _test(self, column: ColumnName, operator: str, literal: str) -> str:
         """Return a condition; a text that was not there before is looked for as a part of the value."""
         if self.is_loose and operator == "=" and literal.startswith("'"):
-            operator, literal = "LIKE", f"'%{literal[1:-1]}%'"
+            operator = "LIKE"
+            literal = f"'%{literal[1:-1]}%'"
         return f"{self._sql(column)} {operator} {literal}"
 
     def _owners(self, text: str, *, is_loose: bool = False) -> list[ColumnName]:
@@ -341,14 +342,16 @@ class Reader:
         words = self.words
         ends = (n for n in range(2, len(words)) if n in self.used or words[n] in ("whose", "with", "that"))
         terms: list[str] = []
-        function, is_count = "", False
+        function = ""
+        is_count = False
         for index in range(next(ends, len(words))):
             is_count = is_count or words[index] in ("many", "number", "count")
             function = _AGGREGATES.get(words[index], function)
             mention = self._mention(index)
             if mention and (mention.column or is_count):
                 terms.append(self._sql(mention.column, function) if mention.column else "COUNT(*)")
-                function, is_count = "", False
+                function = ""
+                is_count = False
         return [*terms, "COUNT(*)"] if is_count else terms
 
 

@@ -428,7 +428,8 @@ def translated(
         if message.role == "system" or not (heading or last):
             return message
         if not heading:
-            before, written = f"{message.content.rstrip()}\n", ""
+            before = f"{message.content.rstrip()}\n"
+            written = ""
         instruction = reply_format.instruction(written.strip(), reply_type)
         if instruction == written.strip():
             return message

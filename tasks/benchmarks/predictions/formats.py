@@ -66,10 +66,10 @@ def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
+def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
     """Return which columns hold what; names are compared without case, blanks and signs.
 
-    `place` is the file, and where in it the names stand.
+    `location` is the file, and where in it the names stand.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     identity = _named(names, ID_NAMES)
@@ -81,7 +81,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
     if len(candidates) > 1:
         listed = ", ".join(f'"{name}"' for name in candidates)
         raise DataError(
-            f"{place}: several columns may hold the predicted SQL: {listed}. "
+            f"{location}: several columns may hold the predicted SQL: {listed}. "
             f"Say which with --sql-column, for example --sql-column {candidates[-1]!r}."
         )
     lacking, hints = [], []
@@ -94,7 +94,7 @@ def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading
     if lacking:
         listed, hint = " and no ".join(lacking), "; ".join(hints)
         raise DataError(
-            f"{place}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
+            f"{location}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
         )
     return Columns(identity, candidates[0], _named(names, DATABASE_NAMES))
 
@@ -147,7 +147,7 @@ BIRD_MARK = "----- bird -----"
 class PredictionEntry:
     """One prediction as the file has it."""
 
-    place: str  # where it stands, for messages
+    location: str  # where it stands, for messages
     question_id: str | None  # the id it is about; None where the format has only lines
     sql: str | None  # the SQL; None where there is none
     database_id: str | None = None  # the database that the file names with it, None where it names none
@@ -214,8 +214,8 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
             return "rows", _rows(json_line_rows(path), reading)
-        place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_VALID}") from None
+        location = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{path} is not JSON: {error.msg} in {location}. {_VALID}") from None
     if isinstance(content, list):
         rows = (object_row(path, number, item) for number, item in enumerate(content))
         return "rows", _rows(rows, reading)
@@ -228,14 +228,14 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
 
 def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
     for key, value in content.items():
-        place = f'key "{key}"'
-        prediction = _text(path, place, "the prediction", value)
+        location = f'key "{key}"'
+        prediction = _text(path, location, "the prediction", value)
         sql, mark, database = (prediction or "").partition(f"\t{BIRD_MARK}\t")
         if BIRD_MARK in (database if mark else sql):
             raise DataError(
-                f"{path}, {place}: write the SQL, a tab, {BIRD_MARK}, a tab and the database, each once."
+                f"{path}, {location}: write the SQL, a tab, {BIRD_MARK}, a tab and the database, each once."
             )
-        yield PredictionEntry(place, key.strip(), sql_or_none(sql), database.strip() or None)
+        yield PredictionEntry(location, key.strip(), sql_or_none(sql), database.strip() or None)
 
 
 def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
@@ -291,12 +291,12 @@ def sql_or_none(text: str | None) -> str | None:
     return stripped if stripped and stripped.rstrip("; ") != NO_ANSWER else None
 
 
-def _text(path: Path, place: str, noun: str, value: Any) -> str | None:
+def _text(path: Path, location: str, noun: str, value: Any) -> str | None:
     """Return a text; None for null, and for the 0 that BIRD's own baseline writes for an empty reply."""
     if value is None or (type(value) is int and value == 0):
         return None
     if not isinstance(value, str):
-        raise DataError(f"{path}, {place}: {noun} must be a text or null, not {type(value).__name__}.")
+        raise DataError(f"{path}, {location}: {noun} must be a text or null, not {type(value).__name__}.")
     return value
 
 

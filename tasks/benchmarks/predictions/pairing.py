@@ -153,7 +153,7 @@ def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
     without_number = [entry for entry in file.entries if not (entry.question_id or "").isdecimal()]
     if file.format == "bird" and without_number:
         raise DataError(
-            f"{file.path}, {without_number[0].place}: with --by-position, a key is a number from 0."
+            f"{file.path}, {without_number[0].location}: with --by-position, a key is a number from 0."
         )
     if not (in_order := _in_order(file, benchmark)):
         raise DataError(
@@ -190,8 +190,8 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
         identity = entry.question_id or ""
         if (earlier := entries.setdefault(identity, entry)) is not entry:
             raise DataError(
-                f"{file.path}, {entry.place}: question {identity} already has a prediction at "
-                f"{earlier.place}. Keep one for each question."
+                f"{file.path}, {entry.location}: question {identity} already has a prediction at "
+                f"{earlier.location}. Keep one for each question."
             )
     unknown = [identity for identity in entries if identity not in questions]
     if len(unknown) == len(entries):
@@ -209,7 +209,8 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
-    questions, entries = benchmark.questions, list(file.entries)
+    questions = benchmark.questions
+    entries = list(file.entries)
     while len(entries) > len(questions) and entries[-1].sql is None:
         entries.pop()  # blank lines at the end of the file
     if len(entries) != len(questions):
@@ -237,7 +238,7 @@ def _without_database(entry: PredictionEntry, question: Question, benchmark: Ben
     sql, tab, name = (entry.sql or "").rpartition("\t")
     name = name.strip()
     if tab and (name == question.database_id or name in benchmark.schemas):
-        return PredictionEntry(entry.place, None, sql.strip() or None, name)
+        return PredictionEntry(entry.location, None, sql.strip() or None, name)
     return entry
 
 
@@ -247,7 +248,7 @@ def _demand_database(
     named = entry.database_id
     if named is not None and named.lower() != question.database_id.lower():
         raise DataError(
-            f'{file.path}, {entry.place}: names the database "{named}", but question {question.id} of '
+            f'{file.path}, {entry.location}: names the database "{named}", but question {question.id} of '
             f'{benchmark.settings.name} is about the database "{question.database_id}". '
             "The file belongs to another split or revision, or its order was changed."
         )
@@ -322,7 +323,7 @@ def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     for identity, row in zip(ids or questions, rows, strict=True):
         if identity in links:
             raise DataError(
-                f"{row.place}: question {identity} has a link already. Keep one for each question."
+                f"{row.location}: question {identity} has a link already. Keep one for each question."
             )
         links[identity] = LinkNames(_names(row, "tables"), _names(row, "columns"))
     if unknown := sorted(links.keys() - set(questions)):
@@ -334,5 +335,5 @@ def _names(row: Row, key: str) -> tuple[str, ...]:
     value: Any = row.content.get(key)
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         form = '"table.column" texts' if key == "columns" else "names"
-        raise DataError(f'{row.place}: "{key}" must be a list of {form}.')
+        raise DataError(f'{row.location}: "{key}" must be a list of {form}.')
     return tuple(value)

@@ -64,7 +64,7 @@ class AgentTurn:
 class Trajectory:
     """The turns about one question."""
 
-    place: str  # where it stands in its file
+    location: str  # where it stands in its file
     question_id: str
     turns: tuple[AgentTurn, ...]
     sql: str | None = None  # the answer, where the file names it apart from the turns
@@ -81,7 +81,8 @@ class Trajectory:
         of the turn before.
         """
         turns: list[Turn] = []
-        sql, ended = None, False
+        sql = None
+        ended = False
         for turn in self.turns:
             named = turn.sql or _submitted(turn)
             submitted = bool(_submitted(turn)) if turn.submitted is None else turn.submitted

@@ -81,7 +81,7 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         else:
             trajectories = tuple(_last(read_line(*row) for row in rows))
         answers = tuple(
-            PredictionEntry(t.place, t.question_id, t.answer, t.database_id) for t in trajectories
+            PredictionEntry(t.location, t.question_id, t.answer, t.database_id) for t in trajectories
         )
         return TrajectoryFile(path, file_format, files_digest([path]), answers, trajectories=trajectories)
     except OSError as error:
@@ -97,13 +97,13 @@ def _last(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     return chain.from_iterable(by_id.values())
 
 
-def _format(place: str, content: dict[str, Any]) -> Format:
+def _format(location: str, content: dict[str, Any]) -> Format:
     if _is_span(content):
         return "opentelemetry"
     if "turns" in content or "messages" in content:
         return "trajectories"
     named = ", ".join(map(str, content)) or "nothing"
-    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_VALID}")
+    raise DataError(f"{location}: the object has {named[:200]}, but neither turns nor messages. {_VALID}")
 
 
 def _objects(path: Path) -> Iterator[_Object]:
@@ -229,18 +229,18 @@ class TrajectoryLine(_Line):
         return self
 
 
-def read_line(place: str, content: dict[str, Any]) -> Trajectory:
-    """Read the object of one question; `place` is its file and line."""
+def read_line(location: str, content: dict[str, Any]) -> Trajectory:
+    """Read the object of one question; `location` is its file and line."""
     try:
         line = TrajectoryLine.model_validate(content)
     except ValidationError as error:
-        raise DataError(f"{place}: {first_problem(error).replace('Value error, ', '')}.") from None
+        raise DataError(f"{location}: {first_problem(error).replace('Value error, ', '')}.") from None
     identity = str(line.question_id).strip()
     if not identity:
-        raise DataError(f"{place}: question_id: it is empty.")
+        raise DataError(f"{location}: question_id: it is empty.")
     turns = turns_of(line.messages or []) if line.turns is None else map(_turn, line.turns)
     return Trajectory(
-        place,
+        location,
         identity,
         tuple(turns),
         sql=sql_or_none(line.sql),
@@ -299,7 +299,7 @@ _TOKENS = {
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    place: str
+    location: str
     trace: str
     start: float  # seconds since the epoch
     seconds: float
@@ -323,8 +323,8 @@ def _is_span(content: dict[str, Any]) -> bool:
 def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
     """Read the trajectories of spans."""
     by_trace: dict[str, list[_Span]] = defaultdict(list)
-    for place, content in objects:
-        for span in _spans(place, content):
+    for location, content in objects:
+        for span in _spans(location, content):
             by_trace[span.trace].append(span)
     by_question: dict[str, list[_Span]] = defaultdict(list)
     for trace, spans in by_trace.items():
@@ -336,7 +336,7 @@ def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
         )
     return [
         Trajectory(
-            spans[0].place, question, tuple(_turns_of_spans(sorted(spans, key=lambda span: span.start)))
+            spans[0].location, question, tuple(_turns_of_spans(sorted(spans, key=lambda span: span.start)))
         )
         for question, spans in by_question.items()
     ]
@@ -347,8 +347,8 @@ def _question(trace: str, spans: Sequence[_Span]) -> str:
     identity = next(filter(None, names), "")
     if not identity:
         raise DataError(
-            f"{spans[0].place}: the trace {trace} does not name its question. Set the attribute question_id on one of "
-            "its spans, for example on the span around the agent."
+            f"{spans[0].location}: the trace {trace} does not name its question. Set the attribute question_id on one "
+            "of its spans, for example on the span around the agent."
         )
     return identity
 
@@ -380,7 +380,7 @@ def _model_call(span: _Span) -> Call:
     for name, count in usage.items():
         if count is not None and not (type(count) is int and 0 <= count <= MAX_TOKENS):
             raise DataError(
-                f"{span.place}: {_TOKENS[name]} must be a whole number up to {MAX_TOKENS:,}, not {count!r}."
+                f"{span.location}: {_TOKENS[name]} must be a whole number up to {MAX_TOKENS:,}, not {count!r}."
             )
     model = span.text("gen_ai.response.model") or span.text("gen_ai.request.model")
     return known_call(model, Usage(**usage), span.seconds)
@@ -413,29 +413,29 @@ def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise DataError(f"{span.place}: the attribute {name} is not JSON.") from None
+            raise DataError(f"{span.location}: the attribute {name} is not JSON.") from None
     messages = value if isinstance(value, list) else []
     lists = (message.get("parts") for message in messages if isinstance(message, dict))
     parts = (part for listed in lists if isinstance(listed, list) for part in listed)
     return [part for part in parts if isinstance(part, dict) and part.get("type") == kind]
 
 
-def _spans(place: str, content: dict[str, Any]) -> Iterator[_Span]:
+def _spans(location: str, content: dict[str, Any]) -> Iterator[_Span]:
     try:
         if "resourceSpans" not in content:
-            yield _of_sdk(place, content)
+            yield _of_sdk(location, content)
             return
         for resource in content["resourceSpans"]:
             shared = _attributes((resource.get("resource") or {}).get("attributes") or ())
             for scope in resource.get("scopeSpans") or ():
                 for span in scope.get("spans") or ():
-                    yield _of_otlp(place, span, shared)
+                    yield _of_otlp(location, span, shared)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{place}: a span of OpenTelemetry is malformed: {what}.") from None
+        raise DataError(f"{location}: a span of OpenTelemetry is malformed: {what}.") from None
 
 
-def _of_sdk(place: str, span: dict[str, Any]) -> _Span:
+def _of_sdk(location: str, span: dict[str, Any]) -> _Span:
     start, end = (
         datetime.datetime.fromisoformat(span[name].replace("Z", "+00:00")).timestamp()
         for name in ("start_time", "end_time")
@@ -443,14 +443,14 @@ def _of_sdk(place: str, span: dict[str, Any]) -> _Span:
     status = str((span.get("status") or {}).get("status_code", ""))
     attributes = dict(span["attributes"] or {})
     failed = status == "ERROR" or "error.type" in attributes
-    return _Span(place, str(span["context"]["trace_id"]), start, end - start, attributes, failed)
+    return _Span(location, str(span["context"]["trace_id"]), start, end - start, attributes, failed)
 
 
-def _of_otlp(place: str, span: dict[str, Any], shared: Mapping[str, Any]) -> _Span:
+def _of_otlp(location: str, span: dict[str, Any], shared: Mapping[str, Any]) -> _Span:
     start, end = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
     attributes = {**shared, **_attributes(span.get("attributes") or ())}
     failed = (span.get("status") or {}).get("code") in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
-    named = f"{place}, span {span.get('spanId', '')}"
+    named = f"{location}, span {span.get('spanId', '')}"
     return _Span(named, str(span["traceId"]), start / 1e9, (end - start) / 1e9, attributes, failed)
 
 

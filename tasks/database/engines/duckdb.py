@@ -196,7 +196,10 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
 
 @lru_cache(maxsize=1024)
 def _csv_reader(path: str, state: tuple[int, ...]) -> str:
-    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them."""
+    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them.
+
+    `state` is only a key of the cache: a file that has changed is read again.
+    """
     import duckdb
 
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
@@ -205,9 +208,10 @@ def _csv_reader(path: str, state: tuple[int, ...]) -> str:
             f"FROM sniff_csv({path}, sample_size = -1)"
         ).fetchone()
     assert dialect is not None
-    *marks, skip, header, columns, date, moment = dialect
-    options = dict(zip(("delim", "quote", "escape", "comment"), marks, strict=True))
+    delimiter, quote, escape, comment, skip, header, columns, date, moment = dialect
+    options = {"delim": delimiter, "quote": quote, "escape": escape, "comment": comment}
     options |= {name: form for name, form in (("dateformat", date), ("timestampformat", moment)) if form}
+    # sniff_csv writes "(empty)" for a character that the file does not use
     texts = [f"{name} = {_text('' if value == '(empty)' else value)}" for name, value in options.items()]
     types = ", ".join(f"{_text(column['name'])}: {_text(column['type'])}" for column in columns)
     return (

@@ -79,7 +79,8 @@ def open_connection(location: Location, database: str | None) -> Any:
 
 def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
     """Return the driver's options of encryption for `?sslmode=` and `?sslrootcert=`, as PostgreSQL spells them."""
-    mode, root = options.pop("sslmode", "prefer"), options.pop("sslrootcert", None)
+    mode = options.pop("sslmode", "prefer")
+    root = options.pop("sslrootcert", None)
     if options or mode not in _ENCRYPTIONS:
         wrong = next(iter(options), f"sslmode={mode}")
         raise ConfigurationError(

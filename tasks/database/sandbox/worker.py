@@ -136,7 +136,8 @@ def _write(pipe: BufferedWriter, reply: Reply) -> None:
     except MemoryError:
         frame = framed(Reply("exhausted", spent=True))
     except Exception as error:
-        kind, text = type(reply.value).__name__, reply.traceback or traceback.format_exc()
+        kind = type(reply.value).__name__
+        text = reply.traceback or traceback.format_exc()
         frame = framed(
             Reply("raised", TypeError(f"a {kind} cannot leave the worker: {error}"), text, reply.spent)
         )

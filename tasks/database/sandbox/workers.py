@@ -24,7 +24,7 @@ from tasks.database.sandbox.session import Session, first_rows
 
 T = TypeVar("T")
 
-MOST = 16
+MAX_CALLS = 16
 """Calls in one message."""
 MAX_MESSAGE_S = 0.05
 """Seconds after which a worker begins no further call of a message."""
@@ -87,7 +87,7 @@ class CallsTogether:
 
     def _next(self) -> list[Waiting]:
         """Take the first call that waits and those after it that may go with it, up to one worker's share."""
-        share = min(MOST, -(-len(self._waiting) // self._pool.size))
+        share = min(MAX_CALLS, -(-len(self._waiting) // self._pool.size))
         calls: list[Waiting] = []
         while self._waiting and len(calls) < share:
             if calls and not _alike(calls[0], self._waiting[0]):

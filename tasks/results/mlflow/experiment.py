@@ -224,7 +224,8 @@ def _tags(benchmark: str) -> dict[str, str]:
 
 def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
     """Give the experiment a view of a sweep's runs alone, and return its address; "" where MLflow does not answer."""
-    name, experiment_id = f"sweep-{sweep}", ""
+    name = f"sweep-{sweep}"
+    experiment_id = ""
 
     def add_view(client: "MlflowClient") -> None:
         nonlocal experiment_id

@@ -351,12 +351,13 @@ class _Maker:
         return assessments
 
     def _spans(
-        self, span: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
+        self, span: QuestionSpan, trace_id: str, parent: str, position: str, start_ns: int
     ) -> "Iterator[Span]":
         """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
         from mlflow.entities import Span
 
-        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(span.seconds)
+        span_id = _hex(f"{trace_id} {position}", 16)
+        end_ns = start_ns + _ns(span.seconds)
         attributes = {
             "mlflow.traceRequestId": trace_id,
             "mlflow.spanType": span.kind,
@@ -387,7 +388,7 @@ class _Maker:
             }
         )
         for number, part in enumerate(span.parts):
-            yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
+            yield from self._spans(part, trace_id, span_id, f"{position}.{number}", start_ns)
             start_ns += _ns(part.seconds)
 
     def _safe(self, text: str) -> str:

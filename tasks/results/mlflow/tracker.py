@@ -68,7 +68,7 @@ class Tracker:
         self._run: RunRecord | None = None
         self._tracked = Tracked(self.store.printable)
         self._opened = False
-        self._made: Callable[[str], None] = lambda run_id: None
+        self._on_created: Callable[[str], None] = lambda run_id: None
 
     def check(self) -> None:
         """Open the store."""
@@ -79,12 +79,14 @@ class Tracker:
         file = self.store.sqlite_file
         return file is not None and is_known(file, experiment_name(run.benchmark))
 
-    def start(self, run: RunRecord, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
+    def start(self, run: RunRecord, on_created: Callable[[str], None] = lambda run_id: None) -> Tracked:
         """Make the run, RUNNING, with its settings, provenance and dataset.
 
-        `made` is called with MLflow's id of the run as soon as it exists.
+        `on_created` is called with MLflow's id of the run as soon as it exists.
         """
-        self._run, self._opened, self._made = run, False, made
+        self._run = run
+        self._opened = False
+        self._on_created = on_created
         self._tracked = Tracked(self.store.printable)
         package = opening(run)
         problem = self._attempt(lambda client: self._open(client, package))
@@ -206,7 +208,7 @@ class Tracker:
             tags=dict(package.tags),
         )
         self._tracked = Tracked(self.store.printable, created.info.run_id, experiment_id)
-        self._made(created.info.run_id)
+        self._on_created(created.info.run_id)
 
     def _run_name(self, run: RunRecord) -> str:
         """Return the name of a run in MLflow; with its time if a run of that day, in the working folder, has it."""
@@ -250,7 +252,8 @@ def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, st
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
 
-    source, digest = CodeDatasetSource(dict(questions)), questions["sha256"][:12]
+    source = CodeDatasetSource(dict(questions))
+    digest = questions["sha256"][:12]
     dataset = MetaDataset(source, name=questions["benchmark"], digest=digest)  # type: ignore[abstract]
     tags = [InputTag("mlflow.data.context", "evaluation")]
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])

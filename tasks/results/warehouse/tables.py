@@ -68,7 +68,9 @@ def from_rows(tables: Mapping[str, Iterable[Row]]) -> tuple[QuestionScore, ...]:
 
 
 def _question_row(score: QuestionScore) -> dict[str, Any]:
-    question, outcome, failure = score.question, score.outcome, score.outcome.failure
+    question = score.question
+    outcome = score.outcome
+    failure = outcome.failure
     return {
         **_row(score),
         **_row(question),

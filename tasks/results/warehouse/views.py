@@ -343,7 +343,8 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Number names that come again, so that no column is lost in an object."""
     seen: list[str] = []
     for name in names:
-        count, unique = 1, name
+        count = 1
+        unique = name
         while unique in seen:
             count += 1
             unique = f"{name}_{count}"

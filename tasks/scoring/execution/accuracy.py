@@ -88,7 +88,8 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
             return Compared(lost.status, ())
     alone = await _compare(workers, database, job._replace(predicted=()))
     gold = job.gold if alone.gold_status == "ok" else None
-    verdicts, repeatable = [], alone.repeatable
+    verdicts = []
+    repeatable = alone.repeatable
     for query in job.predicted:
         try:
             compared = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
@@ -151,7 +152,8 @@ async def _equal(first: str, second: str, rule: str, runner: DatabaseRunner) -> 
 
 
 async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
-    dialect, limit = runner.database.dialect, runner.timeout_s
+    dialect = runner.database.dialect
+    limit = runner.timeout_s
     queries = [_query(sql, dialect, is_gold=True) for sql in sqls]
     if not RULES[rule].strips_distinct:
         queries = [query._replace(plain=query.sql) for query in queries]

@@ -63,7 +63,7 @@ class GoldCheck(Gold):
     # "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error"; "timeout";
     # "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or its server
     # does not answer: whether the gold runs is not known)
-    found: Annotated[GoldClass, Field(exclude=True)]
+    gold_class: Annotated[GoldClass, Field(exclude=True)]
     error: str = ""  # the database's message, or why it cannot be read; "" where there is none
     row_count: int | None = None  # rows it returned; None where it did not finish
     seconds: float | None = None  # time it took; None where it was not run
@@ -79,7 +79,9 @@ class GoldReport:
     @property
     def by_class(self) -> Mapping[GoldClass, tuple[GoldCheck, ...]]:
         """The gold of each class."""
-        return {name: tuple(check for check in self.checks if check.found == name) for name in GOLD_CLASSES}
+        return {
+            name: tuple(check for check in self.checks if check.gold_class == name) for name in GOLD_CLASSES
+        }
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -89,7 +91,7 @@ class GoldReport:
     @property
     def finished(self) -> tuple[GoldCheck, ...]:
         """Gold that runs to its end."""
-        return tuple(check for check in self.checks if check.found in FINISHED)
+        return tuple(check for check in self.checks if check.gold_class in FINISHED)
 
     @property
     def first_finished(self) -> tuple[GoldCheck, ...]:
@@ -106,7 +108,7 @@ class GoldReport:
     @property
     def faults(self) -> tuple[GoldCheck, ...]:
         """Gold that does not run to its end."""
-        return tuple(check for check in self.checks if check.found in FAULTS)
+        return tuple(check for check in self.checks if check.gold_class in FAULTS)
 
     @property
     def p95_s(self) -> float | None:
@@ -137,7 +139,7 @@ async def check_golds(
             if gold.database_id in suites:
                 check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
             elif error := broken.get(gold.database_id):
-                check = replace(check, found="unreadable_database", error=error)
+                check = replace(check, gold_class="unreadable_database", error=error)
             on_check(check)
             checks[number] = check
 
@@ -149,12 +151,12 @@ async def _run_on_all(
     workers: SqlWorkers, suite: Sequence[Database], check: GoldCheck, timeout_s: float
 ) -> GoldCheck:
     first = await _run(workers, suite[0], check, timeout_s)
-    if first.found not in FINISHED:
+    if first.gold_class not in FINISHED:
         return first
     for database in suite[1:]:
         further = await _run(workers, database, check, timeout_s)
-        if further.found not in FINISHED:
-            return replace(further, error=f"{database.path.name}: {further.error or further.found}")
+        if further.gold_class not in FINISHED:
+            return replace(further, error=f"{database.path.name}: {further.error or further.gold_class}")
     return first
 
 
@@ -162,11 +164,11 @@ async def _run(workers: SqlWorkers, database: Database, check: GoldCheck, timeou
     try:
         execution = await workers.execute(database, check.sql, rows=0, timeout_s=timeout_s)
     except DatabaseUnavailableError as error:
-        return replace(check, found="unreadable_database", error=str(error))
+        return replace(check, gold_class="unreadable_database", error=str(error))
     finished: GoldClass = "rows" if execution.row_count else "empty"
     return replace(
         check,
-        found=finished if execution.status == "ok" else execution.status,
+        gold_class=finished if execution.status == "ok" else execution.status,
         error=execution.error,
         row_count=execution.row_count,
         seconds=execution.seconds,
@@ -183,7 +185,8 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     """
     settings = benchmark.settings
     if file is not None:
-        golds, evaluated = read_gold_file(file), _evaluated(benchmark, {})
+        golds = read_gold_file(file)
+        evaluated = _evaluated(benchmark, {})
         same = [(g.database_id, g.sql) for g in golds] == [(g.database_id, g.sql.strip()) for g in evaluated]
         return Golds(str(file), evaluated if same else golds, same)
     if split == "dev":

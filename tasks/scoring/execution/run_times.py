@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Trials = tuple[tuple[float, ...], ...]
 MIN_REPEATS = 10
-ENOUGH_S = 3.0
+MAX_REPEATING_S = 3.0
 """Seconds per question after which no further repetition begins, provided that there are at least `MIN_REPEATS`."""
 
 
@@ -68,7 +68,7 @@ def measure(session: "Session", gold_sql: str, sql: str, repeats: int, timeout_s
     executed, fetched = [], []
     began = time.monotonic()
     for repeat in range(repeats):
-        if repeat >= MIN_REPEATS and time.monotonic() - began > ENOUGH_S:
+        if repeat >= MIN_REPEATS and time.monotonic() - began > MAX_REPEATING_S:
             break
         # the second one finds a warmer cache, so they take turns
         if repeat % 2 == 0:
@@ -105,7 +105,8 @@ async def measure_efficiency(
     from tasks.database.sandbox.workers import WorkerLost
 
     by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
-    load, done = _load(), 0
+    load = _load()
+    done = 0
     for _ in range(trials):
         for answer in answers:
             job = (answer.database, answer.gold_sql, answer.sql, repeats, timeout_s)

@@ -138,12 +138,12 @@ async def judge_golds(
     )
 
 
-def either(one: Verdict, other: Verdict) -> Verdict:
+def either(first: Verdict, second: Verdict) -> Verdict:
     """Return the verdict by two golds, under each rule right if one of them says so; the rest is that of the first."""
-    rules = dict.fromkeys([*one.correct, *other.correct])
-    correct = {rule: one.correct.get(rule, False) or other.correct.get(rule, False) for rule in rules}
-    gold_status = one.gold_status if other.gold_status != "ok" else "ok"
-    return replace(one, correct=correct, gold_status=gold_status)
+    rules = dict.fromkeys([*first.correct, *second.correct])
+    correct = {rule: first.correct.get(rule, False) or second.correct.get(rule, False) for rule in rules}
+    gold_status = first.gold_status if second.gold_status != "ok" else "ok"
+    return replace(first, correct=correct, gold_status=gold_status)
 
 
 def read_accepted(results: GoldResults) -> SubsetGold:

@@ -237,14 +237,14 @@ def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> Candida
 
 
 def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings") -> dict[str, Any]:
-    """Return what k candidates are worth and cost, as the mean over all choices of k."""
-    total = sum((score.written for score in scores), Bill())
-    share = k / setup.n / len(scores)
+    """Return what k candidates of a question are worth and cost, as the mean over all choices of k of them."""
+    total = sum((score.written for score in scores), Bill())  # of all n candidates of all questions
+    per_question = k / setup.n / len(scores)
     return {
         "k": k,
         "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
         "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
-        **{unit: None if (value := getattr(total, unit)) is None else value * share for unit in UNITS},
+        **{unit: None if (value := getattr(total, unit)) is None else value * per_question for unit in UNITS},
     }
 
 
@@ -297,7 +297,9 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
-    n, gain, selection = data["n"], data["gain"], Ratio.of(data["selection"])
+    n = data["n"]
+    gain = data["gain"]
+    selection = Ratio.of(data["selection"])
     writing = (
         f"Candidates: {n} per question; means over {voted.total:,g} questions: "
         f"pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "

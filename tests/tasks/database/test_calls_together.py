@@ -13,7 +13,7 @@ import sql_worker_functions as functions
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database
 from tasks.database.limits import Limits
-from tasks.database.sandbox.workers import MAX_MESSAGE_S, MOST, SqlWorkers, WorkerLost, call_each
+from tasks.database.sandbox.workers import MAX_CALLS, MAX_MESSAGE_S, SqlWorkers, WorkerLost, call_each
 
 TIMEOUT_S = 5.0
 
@@ -57,7 +57,7 @@ async def together(
 
 async def test_each_call_gets_its_own_result(pool: Messages, concert: Database) -> None:
     assert await together(pool, functions.noisy, concert, *map(str, range(100))) == [*map(str, range(100))]
-    assert max(pool.held) == MOST
+    assert max(pool.held) == MAX_CALLS
     assert len(pool.held) < 50
 
 
