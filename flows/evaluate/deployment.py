@@ -85,7 +85,7 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
             files = [f"{first} and {second}" for first, second in pairs if first != second]
             how = "Name it once."
             if files:
-                how = f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
+                how = f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
             raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
         evaluations[names] = form
     return evaluations

@@ -20,7 +20,7 @@ from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.wording import counted
 
 LAYOUT = 2
-"""Version of the layout: SQLite's `user_version`, in PostgreSQL the end of the reply's comment."""
+"""Version of the layout: SQLite's `user_version`, in PostgreSQL the end of the table's comment."""
 COMMENT = "Crosscheck's replies, layout "
 
 
@@ -87,10 +87,10 @@ reply = sa.Table(
 )
 """One row per paid reply. The request is compressed, and has no prompt if `prompt` is the digest of one.
 
-Layout 1 had no column `prompt`, and no reply of prompts.
+Layout 1 had no column `prompt`, and no table of prompts.
 """
 ADD_PROMPT = "ALTER TABLE reply ADD COLUMN prompt TEXT"
-"""Statement that makes the reply of layout 1 one of layout 2, beside the creation of the reply of prompts."""
+"""Statement that makes the table of layout 1 one of layout 2, beside the creation of the table of prompts."""
 
 
 log = logging.getLogger(__name__)

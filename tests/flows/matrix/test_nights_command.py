@@ -92,7 +92,8 @@ def test_a_matrix_names_evaluations_as_their_files_do_and_each_once(tmp_path: Pa
     assert [backbone for _, backbone, _ in named] == ["ours", "model"]
     with pytest.raises(ConfigurationError, match=r"are named .demo \| model \| zero-shot") as caught:
         named_evaluations(matrix(a="model: m\n", b="model: m\n"))
-    assert f"{tmp_path / 'a' / 'model.yaml'} and {tmp_path / 'b' / 'model.yaml'}" in str(caught.value)
+    files = f"{tmp_path / 'a' / 'model.yaml'} and {tmp_path / 'b' / 'model.yaml'}"
+    assert f"Write another name into one of the files ({files}), as `name: ...`." in str(caught.value)
     with pytest.raises(ConfigurationError, match="Name it once"):
         named_evaluations(Matrix(backbones=["offline", "offline"]))
 
