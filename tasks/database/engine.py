@@ -11,9 +11,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tasks.core.records import Status
 from tasks.core.registry import Registry
@@ -34,6 +34,16 @@ def engine_of(location: Location) -> "Engine":
     return ENGINES.get(location.engine)
 
 
+class KeyColumn(NamedTuple):
+    """A column of a primary or foreign key, as the catalog of a database lists it."""
+
+    table: str
+    constraint: Any  # the same for all columns of one key
+    column: str
+    parent: str | None  # None in a primary key
+    parent_column: str | None  # None for the parent's primary key
+
+
 def schema_of(
     database_id: str,
     dialect: str,
@@ -45,21 +55,22 @@ def schema_of(
     """Return what a database says of itself in the rows of its catalog; views without columns are left out.
 
     The rows are: of tables, name, comment, and whether it is a view; of columns, table, name, type and comment; of
-    keys, by constraint, table, constraint, column, parent (None in a primary key) and its column or None.
+    keys, the values of a `KeyColumn`, those of one key in succession.
     """
     by_table: dict[str, list[Column]] = {}
     for table, name, kind, comment in columns:
         by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
     primary: dict[str, tuple[str, ...]] = {}
     foreign = []
-    for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
-        members = list(group)
-        own = tuple(row[2] for row in members)
-        if (parent := members[0][3]) is None:
-            primary[table] = own
+    for (table, _), group in groupby(starmap(KeyColumn, keys), key=lambda key: (key.table, key.constraint)):
+        key_columns = list(group)
+        names = tuple(key.column for key in key_columns)
+        parent = key_columns[0].parent
+        if parent is None:
+            primary[table] = names
         else:
-            parent_columns = tuple(row[4] for row in members if row[4] is not None)
-            foreign.append(ForeignKey(table, own, parent, parent_columns))
+            parent_names = tuple(key.parent_column for key in key_columns if key.parent_column is not None)
+            foreign.append(ForeignKey(table, names, parent, parent_names))
     described = (
         Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
         for name, comment, view in tables

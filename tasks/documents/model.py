@@ -349,8 +349,11 @@ class AnswerBlock:
     @property
     def trail(self) -> list[tuple[str, bool]]:
         """The stages with whether their SQL is right; successive stages that are alike are one, `1_a to 3_c`."""
-        alike = (list(group) for _, group in groupby(self.stages.items(), lambda stage: stage[1]))
-        return [(" to ".join(dict.fromkeys((group[0][0], group[-1][0]))), group[0][1]) for group in alike]
+        trail = []
+        for right, group in groupby(self.stages, self.stages.__getitem__):
+            names = list(group)
+            trail.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", right))
+        return trail
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord
 from tasks.core.wording import counted, money, number
@@ -78,9 +78,9 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         cost_usd=total([call.cost_usd for call in paid]),
         by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
         from_scratch_usd=total([call.uncached_cost_usd for call in needed.values()]),
-        list_usd=total([price for price, _, _ in savings]),
-        prompt_cache_usd=total([cache for _, cache, _ in savings]),
-        tier_usd=total([tier for _, _, tier in savings]),
+        list_usd=total([saved.list_usd for saved in savings]),
+        prompt_cache_usd=total([saved.prompt_cache_usd for saved in savings]),
+        tier_usd=total([saved.tier_usd for saved in savings]),
         reply_cache_usd=total([call.uncached_cost_usd for call in cached]),
         flex_calls=sum(call.tier == "flex" for call in paid),
         p50_s=percentile(seconds, 50),
@@ -101,13 +101,21 @@ def reported_cost(stages: Sequence[StageRecord]) -> Cost:
     return Cost(**{name: getattr(cost, name) for name in reported}, from_scratch_usd=cost.cost_usd)
 
 
-def _savings(call: Call) -> tuple[float | None, float | None, float | None]:
-    """Return the list price of a paid call, and what of it the provider's prompt cache and the tier saved."""
+class Savings(NamedTuple):
+    """The list price of a paid call, and what of it the provider's prompt cache and the tier saved; None: unknown."""
+
+    list_usd: float | None
+    prompt_cache_usd: float | None
+    tier_usd: float | None
+
+
+def _savings(call: Call) -> Savings:
     if call.cost_usd == 0 and call.list_usd is None:
-        return 0.0, 0.0, 0.0  # a free model
+        return Savings(0.0, 0.0, 0.0)  # a free model
     if call.list_usd is None or call.prompt_cache_usd is None or call.cost_usd is None:
-        return call.list_usd, call.prompt_cache_usd, None
-    return call.list_usd, call.prompt_cache_usd, call.list_usd - call.prompt_cache_usd - call.cost_usd
+        return Savings(call.list_usd, call.prompt_cache_usd, None)
+    tier_usd = call.list_usd - call.prompt_cache_usd - call.cost_usd
+    return Savings(call.list_usd, call.prompt_cache_usd, tier_usd)
 
 
 def in_words(cost: Cost) -> str:

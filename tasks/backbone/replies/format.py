@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -163,9 +163,15 @@ def read_reply(text: str, reply_type: type[T]) -> Reading[T | None]:
     )
 
 
+class _Fit(NamedTuple, Generic[T]):
+    value: T
+    path: str  # in which way it was read
+    from_list: bool
+
+
 def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
-    fits: list[tuple[tuple[str, bool], T]] = []
+    fits: list[_Fit[T]] = []
     for reading in parsed:
         if reading.value is None or _is_bracketed(reading, reply_type):
             continue
@@ -174,11 +180,11 @@ def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T
             inner = list(_inner(reading.value, reply_type))
             value = inner[0] if len(inner) == 1 else None
         if value is not None:
-            fits.append(((reading.path, isinstance(reading.value, list)), value))
+            fits.append(_Fit(value, reading.path, isinstance(reading.value, list)))
     if not fits:
         return None
-    reliable = [value for kind, value in fits if kind == fits[0][0]]
-    path = fits[0][0][0]
+    path, from_list = fits[0].path, fits[0].from_list
+    reliable = [fit.value for fit in fits if (fit.path, fit.from_list) == (path, from_list)]
     different = sum(value not in reliable[:index] for index, value in enumerate(reliable))
     reason = f"{different} objects fit, the last one was read" if different > 1 else ""
     return Reading(reliable[-1], path, "broken JSON, repaired" if path == "repaired" else reason)

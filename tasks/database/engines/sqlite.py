@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Values, schema_of
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, KeyColumn, Values, schema_of
 from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
@@ -145,7 +145,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Sche
                 database_id,
                 SQLITE,
                 [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
-                ((table, row[1], row[2], None) for table, rows in columns.items() for row in rows),
+                ((table, column.name, column.kind, None) for table, own in columns.items() for column in own),
                 (key for table in tables for key in _keys(connection, table, columns[table])),
                 first_rows,
             )
@@ -186,26 +186,33 @@ def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
     return True
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
-    """Return cid, name, type, notnull, default, position in the primary key, and whether it is hidden."""
-    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table, SQLITE)})").fetchall()
-    return [row for row in info if row[6] != 1]  # 1: of a virtual table
+class _TableColumn(NamedTuple):
+    """A row of `PRAGMA table_xinfo`."""
+
+    position: int
+    name: str
+    kind: str
+    not_null: int
+    default: str | None
+    key_position: int  # in the primary key, from 1; 0: it is not part of it
+    hidden: int  # 1: of a virtual table, 2 and 3: generated
 
 
-def _keys(
-    connection: sqlite3.Connection, table: str, columns: list[tuple[Any, ...]]
-) -> Iterator[tuple[str, int, str, str | None, str | None]]:
-    """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards.
+def _columns(connection: sqlite3.Connection, table: str) -> list[_TableColumn]:
+    """Return the columns of a table or view, without the hidden ones of a virtual table."""
+    rows = connection.execute(f"PRAGMA main.table_xinfo({quoted(table, SQLITE)})")
+    return [column for column in map(_TableColumn._make, rows) if column.hidden != 1]
 
-    One without parent columns means the parent's primary key.
-    """
-    for row in sorted(columns, key=lambda row: row[5]):
-        if row[5]:
-            yield table, -1, row[1], None, None
-    # id, position within the key, parent, column, parent's column or NULL
+
+def _keys(connection: sqlite3.Connection, table: str, columns: list[_TableColumn]) -> Iterator[KeyColumn]:
+    """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards."""
+    for column in sorted(columns, key=lambda column: column.key_position):
+        if column.key_position:
+            yield KeyColumn(table, -1, column.name, None, None)
     foreign = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table, SQLITE)})").fetchall()
-    for row in sorted(foreign, key=lambda row: (-row[0], row[1])):
-        yield table, row[0], row[3], row[2], row[4]
+    # Sorted by the key's number, the highest first, and by the position in the key.
+    for number, _, parent, name, parent_name, *_ in sorted(foreign, key=lambda row: (-row[0], row[1])):
+        yield KeyColumn(table, number, name, parent, parent_name)
 
 
 TICK = 1000
