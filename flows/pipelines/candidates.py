@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, TypeVar
 
-from flows.pipelines.pipeline import Context, Pipeline, PipelineRecord, results
+from flows.pipelines.pipeline import Context, Pipeline, PipelineRecord, results_or_raise
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
@@ -142,7 +142,7 @@ class Selection:
         Ties are the vote's. The paper also compares candidates with equal results, which decides nothing.
         """
         pairs = list(permutations(groups, 2))
-        preferred = results(
+        preferred = results_or_raise(
             await asyncio.gather(*(self._better(*pair, view) for pair in pairs), return_exceptions=True)
         )
         wins = {group: sum(better == group for better in preferred) for group in groups}

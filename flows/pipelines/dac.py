@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from flows.pipelines.pipeline import Context, pipeline, results
+from flows.pipelines.pipeline import Context, pipeline, results_or_raise
 from tasks.core.dac_records import (
     CANDIDATE,
     AlignedToken,
@@ -100,12 +100,13 @@ class Decomposition:
         demonstrations = self.context.grounded_demonstrations(
             self.context.settings.demonstrations.k, evidence=self.settings.with_evidence
         )
+        # the first sample has the backbone's own temperature
         samples = [
             Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
         ]
         backbone = self.context.backbone
         writing = (initial_sql(self.question, view, demonstrations, sample, backbone) for sample in samples)
-        answers = results(await asyncio.gather(*writing, return_exceptions=True))
+        answers = results_or_raise(await asyncio.gather(*writing, return_exceptions=True))
         if len(answers) == 1:
             return answers[0].sql
         sqls = tuple(answer.sql for answer in answers if answer.sql)
@@ -123,7 +124,9 @@ class Decomposition:
             sql = await self.until_satisfied(lambda sql: error if sql == failing else None, sql)
             record.sql(f"{CANDIDATE}execution", sql)
 
-        linked, parsed = results(await asyncio.gather(self.link(sql), self.parse(), return_exceptions=True))
+        linked, parsed = results_or_raise(
+            await asyncio.gather(self.link(sql), self.parse(), return_exceptions=True)
+        )
 
         if settings.second_generation and linked.entities:
             sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))

@@ -147,14 +147,14 @@ C = TypeVar("C")
 
 
 @overload
-def results(gathered: tuple[A | BaseException, B | BaseException], /) -> tuple[A, B]: ...
+def results_or_raise(gathered: tuple[A | BaseException, B | BaseException], /) -> tuple[A, B]: ...
 @overload
-def results(
+def results_or_raise(
     gathered: tuple[A | BaseException, B | BaseException, C | BaseException], /
 ) -> tuple[A, B, C]: ...
 @overload
-def results(gathered: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
-def results(gathered: Sequence[object], /) -> tuple[object, ...]:
+def results_or_raise(gathered: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
+def results_or_raise(gathered: Sequence[object], /) -> tuple[object, ...]:
     """Return what `asyncio.gather(..., return_exceptions=True)` has found.
 
     It awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from flows.pipelines.dac import decompose
-from flows.pipelines.pipeline import Context, pipeline, results
+from flows.pipelines.pipeline import Context, pipeline, results_or_raise
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_text import SchemaView
@@ -111,7 +111,7 @@ async def augment(question: Question, view: SchemaView, context: RslSql) -> Augm
         augmentation_conditions(question, backbone) if on.conditions else _off(),
         return_exceptions=True,
     )
-    return Augmentation(*results(gathered))
+    return Augmentation(*results_or_raise(gathered))
 
 
 async def select(candidates: SqlPair, question: Question, view: SchemaView, context: RslSql) -> str | None:

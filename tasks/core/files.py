@@ -37,6 +37,7 @@ def read_file(path: Path) -> bytes:
 
 @cache
 def _read_pipe(path: Path, device: int, inode: int) -> bytes:
+    """Read a pipe, which gives its content once; `device` and `inode` tell it from a later one at its path."""
     with path.open("rb") as pipe:
         content = pipe.read(MAX_PIPE + 1)
     if len(content) > MAX_PIPE:

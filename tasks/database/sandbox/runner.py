@@ -79,7 +79,7 @@ def in_sandbox(
 
 @cache
 def _pool(limits: Limits, process: int) -> tuple[SqlWorkers, asyncio.AbstractEventLoop]:
-    """Return a pool of this process, not of the one that it was forked from; it ends with the process."""
+    """Return the pool of the process with that id, not of the one that it was forked from; it ends with the process."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="sandbox", daemon=True).start()
     workers = SqlWorkers(limits=limits)
