@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pages": 1_307,
     "flows/pipelines": 959,
     "flows/prefect": 2_464,
-    "flows/runtime": 866,
+    "flows/runtime": 871,
     "tasks/backbone": 7_730,
     "tasks/benchmarks": 3_793,
     "tasks/core": 1_418,

@@ -64,10 +64,15 @@ def import_in_background() -> threading.Thread:
     """Begin to import MLflow and its SQLite store in a thread, once: it takes seconds, and is not needed at once.
 
     `importlib_metadata` is imported before: half imported, it would fail another thread that looks for entry points.
+    A variable that MLflow removes at its import is removed before: a thread that reads the environment meanwhile fails.
     """
     import importlib_metadata  # noqa: F401
 
     from tasks.results.mlflow.store import import_store
+
+    os.environ.pop(
+        "_MLFLOW_TELEMETRY_SESSION_ID", None
+    )  # a program that uses MLflow hands it on to this process
 
     def work() -> None:
         with importing():

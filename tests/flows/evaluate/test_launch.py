@@ -1,5 +1,6 @@
-"""A flow whose end Prefect cannot be told: a run that is logged keeps its result."""
+"""What runs beside an evaluation: imports in a thread, and a flow whose end Prefect cannot be told."""
 
+import os
 from typing import Any, cast
 
 import httpx
@@ -7,6 +8,8 @@ import pytest
 
 from flows.evaluate.run import keeping_result
 from flows.runtime.control import Control, Progress
+from flows.runtime.process import import_in_background
+from tasks.results.mlflow import store
 
 
 class Steps(Progress):
@@ -35,3 +38,13 @@ def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(logged: Any) 
         assert control.result == logged
         (note,) = cast(Steps, control.progress).texts
         assert "does not answer any more (All connection attempts failed)" in note
+
+
+def test_a_variable_that_mlflow_removes_is_gone_before_a_thread_imports_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, there = "_MLFLOW_TELEMETRY_SESSION_ID", []
+    monkeypatch.setenv(name, "of a program that uses MLflow")
+    monkeypatch.setattr(store, "import_store", lambda: there.append(name in os.environ))
+    import_in_background.__wrapped__().join()
+    assert there == [False]
