@@ -12,10 +12,9 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
-    "flows/cli": 3_509,
+    "flows/cli": 4_816,
     "flows/evaluate": 6_992,
     "flows/matrix": 1_133,
-    "flows/pages": 1_307,
     "flows/pipelines": 959,
     "flows/prefect": 2_464,
     "flows/runtime": 871,

@@ -47,7 +47,7 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
             request = AnswerRequest(self.question, self.evidence, self.database, self.rows)
             answered = asyncio.run(answer_one(self.settings(), request, progress))
 
-        from flows.pages.lists import print_answer
+        from flows.cli.display.lists import print_answer
 
         self.emit(DatabaseAnswer.model_validate(answered), lambda stream: print_answer(answered, stream))
         return answered.exit_code

@@ -110,8 +110,8 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
     def __call__(self) -> int:
         if self.key is not None:
             return self._check_key(self.key)
+        from flows.cli.display.gold_check import VerifiedDocument, gold_document
         from flows.evaluate.gold_check import run_verify_gold
-        from flows.pages.gold_check import VerifiedDocument, gold_document
         from tasks.settings.assemble import benchmark_settings
 
         with self.progress() as progress:
@@ -130,8 +130,8 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
         return ExitCode.NEGATIVE if self.strict and verified.report.faults else ExitCode.DONE
 
     def _check_key(self, item: str) -> int:
+        from flows.cli.display.gold_check import KeyDocument, key_document
         from flows.evaluate.gold_check import check_key
-        from flows.pages.gold_check import KeyDocument, key_document
         from tasks.settings.assemble import benchmark_settings
 
         settings = benchmark_settings(self.benchmark, self.overrides)

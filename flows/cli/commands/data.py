@@ -43,7 +43,7 @@ class Query(options.Output):
     """Print every column of the tables with its type and meaning."""
 
     def __call__(self) -> None:
-        from flows.pages.lists import print_csv, print_rows, print_schema, print_views
+        from flows.cli.display.lists import print_csv, print_rows, print_schema, print_views
         from tasks.results.warehouse.views import query, schema, views
 
         if self.as_csv and self.as_json:

@@ -108,9 +108,9 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
 
     def _repeat(self, run_id: str, repeats: int) -> int:
         """Make the missing repeats of a run, and print what they measure."""
+        from flows.cli.display.matrix import repeats_estimate, repeats_problems
         from flows.cli.progress import open_control
         from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
-        from flows.pages.matrix import repeats_estimate, repeats_problems
         from flows.runtime.output import write_page
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
@@ -149,7 +149,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
 
     def _open_page(self, run_id: str) -> None:
         """Write the page of a run and open it in a browser."""
-        from flows.pages.viewer import write_report
+        from flows.cli.display.viewer import write_report
 
         with self.progress() as progress:
             report = write_report(run_id, self.folders, progress)

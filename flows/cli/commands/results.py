@@ -165,8 +165,8 @@ class Show(options.Details, options.Files):
             return
         (stored,) = self.read_runs(self.run, question_id=self.question)
         if self.question is not None:
+            from flows.cli.display.question import print_question
             from flows.evaluate.question_view import COMPARED, QuestionDocument, find_question, view_questions
-            from flows.pages.question import print_question
 
             score = find_question(stored, self.question)
             (viewed,) = view_questions(stored, [score], self.folders, rows=self.rows, compared=COMPARED)
@@ -186,7 +186,7 @@ class Show(options.Details, options.Files):
             if not only:
                 print_summary(view.record, self.folder, stream, details=self.details, ended=False)
             if only or self.details:
-                from flows.pages.question import print_lists
+                from flows.cli.display.question import print_lists
 
                 print_lists(view, listed, self.limit, stream)
 
@@ -197,7 +197,7 @@ class Show(options.Details, options.Files):
         self.emit(json_of(view.record) | {"listed": lines}, show)
 
     def _write_page(self) -> None:
-        from flows.pages.viewer import write_report
+        from flows.cli.display.viewer import write_report
 
         file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html))
         with self.progress() as progress:
@@ -237,7 +237,7 @@ class View(options.Files):
     def __call__(self) -> None:
         from threading import Thread
 
-        from flows.pages.viewer import open_server
+        from flows.cli.display.viewer import open_server
         from flows.runtime.folders import Folders
         from flows.runtime.signals import logging_to, stopped_by_signals
         from tasks.settings.home import find_data

@@ -53,6 +53,7 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
 
         with open_progress(sys.stderr) as progress:
             progress.step(f"Planning a sweep on {options.end_of(self.benchmark)}")
+            from flows.cli.display.matrix import estimate_document, sweep_document
             from flows.evaluate.preparation import check_budget
             from flows.matrix.matrix import (
                 CellResult,
@@ -63,7 +64,6 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
                 read_grid,
                 run_sweep,
             )
-            from flows.pages.matrix import estimate_document, sweep_document
             from flows.runtime.output import write_page
             from tasks.documents.html import html
             from tasks.documents.terminal import print_document

@@ -9,14 +9,14 @@ from typing import TextIO
 
 import pytest
 
+from flows.cli.display.gold_check import gold_document, key_document
+from flows.cli.display.lists import print_answer, print_rows
+from flows.cli.display.matrix import sweep_document
+from flows.cli.display.question import print_lists
 from flows.evaluate.answering import Answered
 from flows.evaluate.gold_check import CheckedEntry, CheckedKey, CheckedSql, Verified
 from flows.evaluate.judging import Judged, judged_document
 from flows.matrix.matrix import CellResult, Sweep
-from flows.pages.gold_check import gold_document, key_document
-from flows.pages.lists import print_answer, print_rows
-from flows.pages.matrix import sweep_document
-from flows.pages.question import print_lists
 from flows.runtime.control import Ui
 from flows.runtime.summary import print_summary
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from flows.pages.viewer import open_server
+from flows.cli.display.viewer import open_server
 from flows.runtime.folders import Folders
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from flows.cli.display.question import print_results
 from flows.evaluate.question_view import differing_rows
-from flows.pages.question import print_results
 from tasks.core.records import Execution
 from tasks.documents.terminal import open_console, print_sql
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.cli.display.question import print_lists
 from flows.evaluate.run_view import view_run
-from flows.pages.question import print_lists
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key

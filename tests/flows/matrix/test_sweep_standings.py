@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from flows.cli.display.matrix import sweep_document
 from flows.matrix.matrix import CellResult, Sweep, standings
-from flows.pages.matrix import sweep_document
 from tasks.backbone.budget import Budget
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
