@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from flows.api.crosscheck import Crosscheck
-from flows.evaluate.agent import AgentDatabase
+from flows.evaluate.score_agent import AgentDatabase
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kind import BackboneKind

@@ -39,8 +39,8 @@ from tasks.settings.choices import Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data
 
 if TYPE_CHECKING:
-    from flows.evaluate.agent import AgentDatabase
     from flows.evaluate.answering import DatabaseAnswer
+    from flows.evaluate.score_agent import AgentDatabase
     from flows.matrix.matrix import Sweep
     from flows.runtime.folders import Folders
     from tasks.settings.benchmark import BenchmarkSettings
@@ -338,7 +338,7 @@ class Crosscheck(Results):
             CrosscheckError: bad input, or the agent fails at each of the first five questions.
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
-        from flows.evaluate.agent import AgentSettings, run_agent
+        from flows.evaluate.score_agent import AgentSettings, run_agent
         from flows.runtime.signals import logging_to
         from tasks.settings.assemble import benchmark_settings
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from flows.evaluate.estimate import measure, priced
 from flows.evaluate.exchanges import record
+from flows.evaluate.identical_run import inputs_of
 from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation, check_record, is_free, prepare
-from flows.evaluate.repeat import inputs_of
 from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards
 from flows.prefect.flow_runs import as_flow, async_beginnings, final_state, flow_run_id, result_of

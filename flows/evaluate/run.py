@@ -124,8 +124,8 @@ def find_known(
     """Return the record of a finished run that is exactly an evaluation, and what was prepared to find out."""
     if not was_evaluated(settings):
         return None, None
+    from flows.evaluate.identical_run import find_repeated, may_repeat
     from flows.evaluate.preparation import prepare
-    from flows.evaluate.repeat import find_repeated, may_repeat
 
     if not may_repeat(settings):
         return None, None

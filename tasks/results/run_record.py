@@ -257,7 +257,7 @@ class RunRecord(RunHeader):
     databases: dict[str, str] = Field({}, exclude=True, repr=False)
     """Digest of each database that it used, by the benchmark's name of it."""
     inputs: str = Field("", exclude=True)
-    """Digest of everything that decides its result (`flows.evaluate.repeat`); "": unknown."""
+    """Digest of everything that decides its result (`flows.evaluate.identical_run`); "": unknown."""
     tables: Annotated[tuple[Table, ...], AsItIs] = Field((), exclude=True, repr=False)
     """What the metrics add to `--details`; (): the run was read from the warehouse (`Warehouse.tables_of`)."""
     rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)

@@ -209,7 +209,7 @@ if __name__ == "__main__":
         for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(found.name)
     # What every evaluation computes once: the commands find it in these modules' caches.
-    from flows.evaluate.repeat import inputs_digest
+    from flows.evaluate.identical_run import inputs_digest
     from tasks.stages import prompts
 
     prompts.check()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate import repeat as inputs
+from flows.evaluate import identical_run as inputs
+from flows.evaluate.identical_run import inputs_digest, inputs_of, may_repeat
 from flows.evaluate.preparation import prepare
-from flows.evaluate.repeat import inputs_digest, inputs_of, may_repeat
 from flows.runtime.control import Progress
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
@@ -103,10 +103,10 @@ def test_settings_selection_labels_code_and_store_are_in_it(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
     found.append(digest(own_benchmark, home=home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    monkeypatch.setattr("flows.evaluate.repeat._code", lambda conf: "other code")
+    monkeypatch.setattr("flows.evaluate.identical_run._code", lambda conf: "other code")
     found.append(digest(own_benchmark, home=home))
     monkeypatch.undo()
-    monkeypatch.setattr("flows.evaluate.repeat._versions", lambda: ("other version",))
+    monkeypatch.setattr("flows.evaluate.identical_run._versions", lambda: ("other version",))
     found.append(digest(own_benchmark, home=home))
     assert all(found) and len(set(found)) == len(found)
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from crosscheck import AgentDatabase, Crosscheck, CrosscheckError, Question
-from flows.evaluate import agent as module
-from flows.evaluate.agent import MAX_QUERIES, AgentStoppedError
+from flows.evaluate import score_agent as module
+from flows.evaluate.score_agent import MAX_QUERIES, AgentStoppedError
 
 pytestmark = pytest.mark.slow
 
@@ -230,7 +230,7 @@ def test_a_query_has_the_deadline_of_the_benchmark(crosscheck: Crosscheck) -> No
 def test_an_endless_loop_of_queries_ends_at_the_limit(
     crosscheck: Crosscheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.evaluate.agent.MAX_QUERIES", 20)
+    monkeypatch.setattr("flows.evaluate.score_agent.MAX_QUERIES", 20)
     assert MAX_QUERIES == 1_000
 
     def endless(question: Question, database: AgentDatabase) -> None:
