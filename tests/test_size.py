@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
-    "flows/cli": 3_495,
-    "flows/evaluate": 6_951,
+    "flows/cli": 3_496,
+    "flows/evaluate": 6_952,
     "flows/matrix": 1_123,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_563,
     "tasks/documents": 1_349,
     "tasks/pages": 2_832,
-    "tasks/results": 6_639,
+    "tasks/results": 6_643,
     "tasks/retrieval": 1_540,
     "tasks/scoring": 5_255,
     "tasks/settings": 2_144,
