@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
-    "flows/cli": 4_816,
-    "flows/evaluate": 6_992,
+    "flows/cli": 4_817,
+    "flows/evaluate": 6_993,
     "flows/matrix": 1_133,
     "flows/pipelines": 959,
     "flows/prefect": 2_464,
@@ -24,7 +24,7 @@ BUDGETS = {
     "tasks/database": 5_595,
     "tasks/documents": 1_367,
     "tasks/pages": 2_847,
-    "tasks/results": 6_666,
+    "tasks/results": 6_668,
     "tasks/retrieval": 1_542,
     "tasks/scoring": 5_277,
     "tasks/settings": 2_153,

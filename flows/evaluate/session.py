@@ -61,7 +61,7 @@ from tasks.settings.pipeline import oracle_settings
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
-"""Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
+"""Interval of writes to the warehouse: a crash loses at most the scores of one interval, whose answers are cached."""
 FIRST_CALLS_S = 0.3
 """Time for which the run is not yet begun in MLflow, so that the first model calls are sent before."""
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
@@ -360,9 +360,10 @@ class Session:
 
     async def _write_periodically(self) -> None:
         while not self._ending.is_set():
-            with suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._ending.wait(), WRITE_EVERY_S)
-            await self._write()
+            except TimeoutError:
+                await self._write()
 
     async def _write(self) -> None:
         scores = self._unwritten

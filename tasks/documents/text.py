@@ -53,7 +53,7 @@ def mark_sql(sql: str, other: str | None) -> Markup:
 
     What the other run's SQL does not have is marked; without one, nothing is.
     """
-    return Markup("").join(_written(compared_tokens(sql, other)))
+    return Markup("".join(_written(compared_tokens(sql, other))))  # noqa: S704
 
 
 def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
@@ -69,15 +69,15 @@ def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
     return list(zip(tokens, changed, strict=True))
 
 
-def _written(tokens: Iterable[tuple[str, bool]]) -> Iterator[Markup]:
+def _written(tokens: Iterable[tuple[str, bool]]) -> Iterator[str]:
     marking = False
     for token, mark in tokens:
         if mark != marking:
-            yield Markup("<mark>") if mark else Markup("</mark>")
+            yield "<mark>" if mark else "</mark>"
             marking = mark
-        yield Markup("<b>{}</b>").format(token) if _KEYWORDS.fullmatch(token) else escape(token)
+        yield f"<b>{token}</b>" if _KEYWORDS.fullmatch(token) else escape(token)
     if marking:
-        yield Markup("</mark>")
+        yield "</mark>"
 
 
 def _changed(tokens: Sequence[str], others: Sequence[str]) -> list[bool]:

@@ -226,13 +226,12 @@ def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
     return tuple(repeats[number] for number in sorted(repeats))
 
 
-def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
-    """Return the runs that a user names on one side of a comparison.
+def read_side(names: str, runs: Sequence[RunHeader], warehouse: Warehouse) -> tuple[RunRecord, ...]:
+    """Return the runs that a user names on one side of a comparison, of those that there are, newest first.
 
     `names`: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
     """
-    runs = warehouse.runs()
-    run_ids = list[str]()
+    run_ids: list[str] = []
     for name in (part.strip() for part in names.split(",")):
         if name.endswith(SUFFIX):
             run = repeated_run(name.removesuffix(SUFFIX), runs)

@@ -86,7 +86,7 @@ def parse(sql: str, dialect: str) -> Parsed:
             return Parsed(None, f"more than {MAX_BARE_JOINS} joins without a condition")
         if len(sql_tokens) > SIMPLE_TOKENS or nesting > SIMPLE_NESTING or bare_joins > SIMPLE_BARE_JOINS:
             return _parse_in_sandbox(sql, dialect)
-    return _parse_here(sql, dialect)
+    return _parse_here(sql, dialect, sql_tokens)
 
 
 class _OverrunError(BaseException):
@@ -125,14 +125,14 @@ def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
         return Parsed(None, OVER)
 
 
-def _parse_here(sql: str, dialect: str) -> Parsed:
+def _parse_here(sql: str, dialect: str, sql_tokens: "Sequence[Token] | None" = None) -> Parsed:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
     try:
         reader = Dialect.get_or_raise(dialect)
-        sql_tokens = reader.tokenize(sql)
-        statements = [s for s in reader.parser().parse(sql_tokens, sql) if isinstance(s, exp.Expression)]
+        parsed = reader.parser().parse(list(sql_tokens or reader.tokenize(sql)), sql)
+        statements = [statement for statement in parsed if isinstance(statement, exp.Expression)]
     except SqlglotError as error:
         return Parsed(None, _first_line(error))
     except RecursionError:

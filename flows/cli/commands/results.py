@@ -299,7 +299,8 @@ class Compare(options.Page):
         from tasks.results.comparison import gated
         from tasks.results.noise import read_side
 
-        a, b = (read_side(names, self.warehouse) for names in (self.run_a, self.run_b))
+        runs = self.warehouse.runs()
+        a, b = (read_side(names, runs, self.warehouse) for names in (self.run_a, self.run_b))
         margin = None if self.margin is None else self.margin / 100
         comparison = compare(a, b, rule=self.rule, margin=margin)
         if self.fail_if:

@@ -279,10 +279,13 @@ class WarehouseFile:
 
     def _check(self, connection: "DuckDBPyConnection") -> None:
         """Refuse a file that is not Crosscheck's, or of another layout."""
-        tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-        if "crosscheck_schema" not in tables:
-            raise DataError(f"The results warehouse {self.path} was not written by Crosscheck. Move it away.")
-        ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
+        import duckdb
+
+        try:
+            ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
+        except duckdb.CatalogException as error:
+            message = f"The results warehouse {self.path} was not written by Crosscheck. Move it away."
+            raise DataError(message) from error
         if layout != LAYOUT:
             raise DataError(
                 f"The results warehouse {self.path} was written by another version of Crosscheck (layout {layout}; "

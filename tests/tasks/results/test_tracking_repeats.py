@@ -142,17 +142,17 @@ def test_the_repeats_of_a_run_are_its_whole_ones_and_stand_for_it(tmp_path: Path
         made[0].run_id, later.run_id,
     ]  # fmt: skip
     assert repeated_run("latest", runs).run_id == parent.run_id
-    assert [each.run_id for each in read_side(f"{parent.run_id}:repeats", warehouse)] == [
+    assert [each.run_id for each in read_side(f"{parent.run_id}:repeats", runs, warehouse)] == [
         made[0].run_id, later.run_id,
     ]  # fmt: skip
     with pytest.raises(DataError, match="is named twice"):
-        read_side("latest,latest", warehouse)
+        read_side("latest,latest", runs, warehouse)
 
 
 def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
     warehouse = keep(tmp_path, [run_of(0, lambda name: True)])
     with pytest.raises(DataError, match="has no repeats"):
-        read_side("latest:repeats", warehouse)
+        read_side("latest:repeats", warehouse.runs(), warehouse)
 
 
 def test_repeats_are_on_no_board(tmp_path: Path) -> None:
