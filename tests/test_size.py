@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_563,
     "tasks/documents": 1_349,
     "tasks/pages": 2_832,
-    "tasks/results": 6_639,
+    "tasks/results": 6_645,
     "tasks/retrieval": 1_540,
     "tasks/scoring": 5_255,
     "tasks/settings": 2_144,
