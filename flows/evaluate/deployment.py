@@ -16,7 +16,7 @@ from flows.evaluate.flow import evaluation
 from flows.evaluate.forms import EvaluationForm, Matrix, RerunForm
 from flows.evaluate.rerun import plan_rerun, rerun
 from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_runs
-from flows.prefect.flow_runs import final_state, result_of
+from flows.prefect.flow_runs import final_state, optional, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.settings import DEPLOYED, DEPLOYED_HOME, apply, local_settings
 from flows.runtime.control import Control, Interrupted
@@ -103,8 +103,9 @@ async def open_home() -> Home:
         )
     home = find_home()
     await clear_leftovers(home)
-    await watch_over_flow_runs()
-    await notify_of_nights()
+    with optional("Prefect does not watch over flow runs"):
+        await watch_over_flow_runs()
+        await notify_of_nights()
     return home
 
 

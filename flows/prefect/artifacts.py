@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
-from flows.prefect.flow_runs import open_client
+from flows.prefect.flow_runs import open_client, optional
 from flows.runtime.control import Control, Ui
 from flows.runtime.summary import next_steps
 from tasks.documents.markdown import markdown
@@ -44,7 +44,7 @@ async def progress_artifact(label: str, total: int) -> AsyncIterator[Callable[[]
         done += 1
 
     async def show() -> None:
-        try:
+        with optional(f"the progress of {label} cannot be shown"):
             artifact = await acreate_progress_artifact(
                 0.0, key="questions", description=f"Questions of {label}"
             )
@@ -52,8 +52,6 @@ async def progress_artifact(label: str, total: int) -> AsyncIterator[Callable[[]
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), UPDATE_EVERY_S)
                 await aupdate_progress_artifact(artifact, progress=100.0 * done / max(1, total))
-        except Exception as error:  # an artifact that cannot be written must not lose an answer
-            log.warning("the progress of %s cannot be shown: %s", label, error)
 
     showing = asyncio.create_task(show())
     try:
@@ -67,10 +65,8 @@ async def show_markdown(key: str, text: str, description: str) -> None:
     """Create a Markdown artifact of the running flow; one that cannot be written is logged and no more."""
     from prefect.artifacts import acreate_markdown_artifact
 
-    try:
+    with optional(f"Prefect does not show the artifact {key} ({description})"):
         await acreate_markdown_artifact(text, key=key, description=description)
-    except Exception as error:  # an artifact that cannot be written must not lose a result
-        log.warning("Prefect does not show the artifact %s (%s): %s", key, description, error)
 
 
 async def show_result(record: RunRecord) -> None:
@@ -79,11 +75,9 @@ async def show_result(record: RunRecord) -> None:
     from prefect.runtime import flow_run
 
     if record.unanswered:
-        try:
+        with optional(f"Prefect does not show the tag {UNANSWERED}"):
             async with open_client() as client:
                 await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, UNANSWERED])
-        except Exception as error:  # a tag that cannot be added must not lose a result
-            log.warning("Prefect does not show the tag %s: %s", UNANSWERED, error)
     steps = next_steps(record)
     form = await _rerun_form(record) if record.retryable else ""
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""

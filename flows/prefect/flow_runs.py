@@ -4,8 +4,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
@@ -62,6 +62,17 @@ def open_client() -> "PrefectClient":
     from prefect.client.orchestration import get_client
 
     return get_client()
+
+
+@contextmanager
+def optional(consequence: str) -> Iterator[None]:
+    """Log an error of a request to Prefect's server with its consequence, and no more: it must not lose a result."""
+    try:
+        yield
+    except CrosscheckError:
+        raise
+    except Exception as error:
+        log.warning("%s: %s", consequence, error)
 
 
 def flow_run_id() -> UUID:
@@ -138,13 +149,19 @@ def _retry_options(control: Control) -> dict[str, Any]:
     }
 
 
-def reason_in(error: BaseException | None) -> CrosscheckError | None:
-    """Return the error that ended a flow, if `error` is that of recording the end at a server that does not answer."""
-    if error is None or not _is_unreachable(error):
+def reason_in(error: BaseException) -> CrosscheckError | None:
+    """Return the error that ended a flow, if `error` is that of a request to a server that does not answer."""
+    if not _is_unreachable(error):
         return None
-    while error is not None and not isinstance(error, CrosscheckError):
-        error = error.__context__
-    return error
+    reason: BaseException | None = error
+    while reason is not None and not isinstance(reason, CrosscheckError):
+        reason = reason.__context__
+    if reason or isinstance(error.__cause__ or error, AssertionError):
+        return reason
+    return CrosscheckError(
+        f"Prefect's server does not answer any more ({error}). Every reply that came is kept: run the same command "
+        "again to continue."
+    )
 
 
 def _is_unreachable(error: BaseException) -> bool:

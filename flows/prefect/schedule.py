@@ -71,14 +71,14 @@ def name_of(scheduled: datetime.datetime) -> str:
 
 
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
-    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule."""
-    if deployment.id is None or flow_run.scheduled_start_time is None:
-        return Timetable()
-    async with get_client() as client:
-        try:
-            current = await client.read_deployment(deployment.id)
-        except ObjectNotFound:  # it was deleted while the run waited
+    """Return the timetable around the present flow run; an empty one if no schedule can be read."""
+    try:
+        if deployment.id is None or flow_run.scheduled_start_time is None:
             return Timetable()
+        async with get_client() as client:
+            current = await client.read_deployment(deployment.id)
+    except (ObjectNotFound, httpx.HTTPError):  # it was deleted meanwhile, or the server does not answer
+        return Timetable()
     schedules = [schedule.schedule for schedule in current.schedules if schedule.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)

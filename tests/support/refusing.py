@@ -1,4 +1,4 @@
-"""A server that refuses every request for want of a login, as Prefect's and MLflow's do behind a password."""
+"""A server that refuses every request: for want of a login, as Prefect's and MLflow's do behind a password."""
 
 import http.server
 import threading
@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 class _Refusing(http.server.BaseHTTPRequestHandler):
     body = b"You are not authenticated."
+    status = 401
 
     def do_GET(self) -> None:
         body = self.body
-        self.send_response(401)
+        self.send_response(self.status)
         self.send_header("WWW-Authenticate", "Basic")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -24,9 +25,10 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def refusing_server(body: bytes = _Refusing.body) -> Iterator[str]:
+def refusing_server(body: bytes = _Refusing.body, status: int = _Refusing.status) -> Iterator[str]:
     """Yield its address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Refusing,), {"body": body}))
+    handler = type("Handler", (_Refusing,), {"body": body, "status": status})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

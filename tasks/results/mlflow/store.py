@@ -64,6 +64,9 @@ def import_store() -> None:
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
 
+NO_ANSWER = "no server answers"
+_silent: set[str] = set()
+"""Addresses of the servers that did not answer the last time."""
 _own_limits: dict[str, str] = {}
 """Variables that `http_limits` has set. It never removes one: another thread may be copying the environment."""
 
@@ -251,26 +254,28 @@ def _refuses_login(uri: str) -> bool:
     return False
 
 
-def attempt(
-    store: Store, work: Callable[["MlflowClient"], object], *, retries: int = 1, seconds: int = 10
-) -> str:
+def attempt(store: Store, work: Callable[["MlflowClient"], object]) -> str:
     """Call a function with a client of a store; return why it failed, "" if it did not.
 
-    No error of MLflow, SQLAlchemy or the network may end what the user has started. A request has so many further
-    attempts of so many seconds. While another process has locked the database, the function is called again, for
-    LOCKED_S seconds at most.
+    No error of MLflow, SQLAlchemy or the network may end what the user has started. A server that does not answer is
+    given up after a minute, the next time after ten seconds. While another process has locked the database, the
+    function is called again, for LOCKED_S seconds at most.
     """
     deadline = time.monotonic() + LOCKED_S
+    retries, seconds = (0, 10) if store.uri in _silent else (2, 20)
     while True:
         try:
             with http_limits(retries, seconds):
                 work(store.client())
+            _silent.discard(store.uri)
             return ""
         except ConfigurationError:
             raise
         except Exception as error:
             _LOG.debug("MLflow failed", exc_info=True)
             reason = reason_of(error)
+        if reason.startswith(NO_ANSWER):
+            _silent.add(store.uri)
         if "database is locked" not in reason or time.monotonic() > deadline:
             return reason
         time.sleep(1.0)
@@ -281,11 +286,15 @@ def reason_of(error: BaseException) -> str:
     lines = str(redact(str(error))).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
     unreachable = re.search(
-        r"HTTPS?ConnectionPool\(host='([^']{0,300}+)', port=(\d+)\).{0,2000}?Caused by (\w+)", text
+        r"HTTPS?ConnectionPool\(host='([^']{0,300}+)', port=(\d+)\).{0,2000}?"
+        r"Caused by (\w+)(?:\('too many (\d+) error)?",
+        text,
     )
     if unreachable:
-        host, port, kind = unreachable.groups()
-        return f"no server answers at {host}:{port} ({kind})."
+        host, port, kind, status = unreachable.groups()
+        if status:
+            return f"the server at {host}:{port} answers with HTTP {status}."
+        return f"{NO_ANSWER} at {host}:{port} ({kind})."
     text = text if len(text) <= 300 else text[:300] + " ..."
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

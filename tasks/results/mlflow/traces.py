@@ -269,7 +269,7 @@ def log_traces(
         return "there is no MLflow run to link them with."
     maker = _Maker(run, tracked.run_id, tracked.experiment_id, choice)
     scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
-    return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
+    return attempt(store, lambda _: _send(store, maker, scores))
 
 
 def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, Exchanges | None]]) -> None:

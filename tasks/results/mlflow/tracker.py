@@ -89,7 +89,7 @@ class Tracker:
         self._on_created = on_created
         self._tracked = Tracked(self.store.printable)
         package = opening(run)
-        problem = self._attempt(lambda client: self._open(client, package))
+        problem = attempt(self.store, lambda client: self._open(client, package))
         if problem:
             _LOG.warning("MLflow does not show run %s yet: %s", run.run_id, problem)
         return self._tracked
@@ -105,7 +105,7 @@ class Tracker:
         """Log metrics, description and artifacts in bulk, close the run, and return its record."""
         run = self._started()
         run = self._run = run.model_copy(update={"tags": {**run.tags, **completion.tags}})
-        problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
+        problem = "" if self._opened else attempt(self.store, lambda client: self._open(client, opening(run)))
         record = record_of(
             run,
             report,
@@ -118,7 +118,7 @@ class Tracker:
         )
         record = self._compared(record)
         package = closing(record, report, completion)
-        problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
+        problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
             self._tracked = Tracked(
@@ -154,7 +154,7 @@ class Tracker:
         now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
         package = replace(before, tags={**before.tags, **now})
         ending: Ending = "FAILED" if status == "failed" else "KILLED"
-        problem = self._attempt(lambda client: self._send(client, package, ending))
+        problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
             _LOG.warning("MLflow does not know that run %s has ended (%s): %s", run.run_id, status, problem)
         return replace(self._tracked, problem=problem)
@@ -166,7 +166,7 @@ class Tracker:
         with suppress(Timeout, CrosscheckError), FileLock(self._waiting / ".lock").acquire(blocking=False):
             for file in sorted(self._waiting.glob("*.json")):
                 later = Tracker(self._home, self.store)
-                problem = self._attempt(partial(later._log_kept, file))
+                problem = attempt(self.store, partial(later._log_kept, file))
                 if problem:
                     _LOG.warning("The run that is kept in %s is not logged yet: %s", file, problem)
                     return
@@ -183,9 +183,6 @@ class Tracker:
         if self._run is None:
             raise RuntimeError("start the tracker before finishing it")
         return self._run
-
-    def _attempt(self, work: Callable[["MlflowClient"], None]) -> str:
-        return attempt(self.store, work, retries=3, seconds=60)
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
         if self._tracked.run_id is None:
@@ -282,7 +279,7 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
     """Store a page as the artifact `PAGE` of an MLflow run; return why it could not be stored, "" if it was."""
     if run_id is None:
         return "MLflow does not have the run."
-    return attempt(store, lambda client: client.log_text(run_id, page, PAGE), seconds=30)
+    return attempt(store, lambda client: client.log_text(run_id, page, PAGE))
 
 
 def log_night(
@@ -306,7 +303,7 @@ def log_night(
         tags = {VERDICT: verdict, "mlflow.source.name": in_short(record, verdict)}
         client.log_batch(run_id, metrics=series, tags=[RunTag(*tag) for tag in tags.items()])
 
-    return attempt(store, log, seconds=30)
+    return attempt(store, log)
 
 
 VERSUS_BEST = "vs_best"
@@ -342,7 +339,7 @@ def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
     if record.mlflow_run_id is None or record.mlflow.problem:
         return
     try:
-        problem = attempt(store, partial(_write, _verdicts(warehouse, record)), seconds=30)
+        problem = attempt(store, partial(_write, _verdicts(warehouse, record)))
     except CrosscheckError as error:
         problem = str(error)
     if problem:

@@ -9,6 +9,7 @@ import pytest
 from flows.evaluate.run import keeping_result
 from flows.runtime.control import Control, Progress
 from flows.runtime.process import import_in_background
+from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow import store
 
 
@@ -30,7 +31,7 @@ def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(logged: Any) 
             raise httpx.ConnectError("All connection attempts failed")
 
     if logged is None:
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(CrosscheckError, match=r"any more .* run the same command"):
             run()
         assert cast(Steps, control.progress).texts == []
     else:

@@ -4,7 +4,9 @@ import datetime
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from flows.matrix import nightly as flow
 from flows.matrix.matrix import CellLimits
 from flows.matrix.nightly import CONTINUES, nightly
 from flows.prefect.automations import WEBHOOK
+from flows.prefect.settings import apply
 from tasks.backbone.budget import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
@@ -33,6 +36,7 @@ from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice, Gate
 from tasks.settings.home import Home
 from tests.flows.conftest import only_sql
+from tests.support.command_line import started_prefect_server
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.gold_model import GoldModel, question_of
 from tests.support.prefect_home import Served, prefect_api, prefect_home
@@ -151,6 +155,38 @@ async def test_an_evaluation_is_kept_whose_beginning_or_end_prefects_server_did_
     _, night = await nights("lost", limit=4)
     (entry,) = night["entries"]
     assert lost and entry["run_id"] and entry["problem"] == ""
+
+
+async def test_a_night_is_kept_and_announced_whose_prefect_server_is_gone_from_its_beginning(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (folder := tmp_path / "server").mkdir()
+    open_home = flow.open_home
+
+    async def lose_server() -> Home:
+        server.kill()
+        with suppress(httpx.TransportError):
+            while httpx.get(f"{url}/health", timeout=5):
+                time.sleep(0.1)
+        return await open_home()
+
+    monkeypatch.delenv("PREFECT_API_URL")
+    with started_prefect_server(folder) as (url, server), receiving() as webhook:
+        for name, value in {
+            "PREFECT_API_URL": url,
+            "PREFECT_CLIENT_MAX_RETRIES": "0",
+            WEBHOOK: webhook.url,
+        }.items():
+            monkeypatch.setenv(name, value)
+        apply({})
+        monkeypatch.setattr(flow, "RESTART_S", 0.0)
+        monkeypatch.setattr(flow, "open_home", lose_server)
+        with pytest.raises(httpx.ConnectError):  # Prefect cannot record the end
+            await nights("gone", limit=4)
+        (_, posted) = webhook.received.get_nowait()
+    night = json.loads((nights.home.nights / "gone.json").read_text(encoding="utf-8"))
+    assert "Prefect's server stops answering" in night["entries"][0]["problem"]
+    assert posted["state"] == "Red" and "gone" in posted["text"]
 
 
 async def artifact(flow_run_id: Any) -> str:

@@ -12,11 +12,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
 from tasks.results.mlflow.store import (
     SERVER,
     Store,
+    attempt,
     check,
     find_store,
     http_limits,
@@ -103,6 +105,30 @@ def test_a_server_that_wants_a_login_names_the_variables_of_it(body: bytes) -> N
         check(Store(url))
     assert "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in str(refused.value)
     assert "Correct MLFLOW_TRACKING_URI" not in str(refused.value)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_server_that_answers_with_an_error_is_said_to_answer(status: int) -> None:
+    with refusing_server(b"", status) as url, pytest.raises(ConfigurationError) as refused:
+        check(Store(url))
+    assert f"the server at {url.removeprefix('http://')} answers with HTTP {status}." in str(refused.value)
+
+
+def test_a_server_that_never_answers_is_given_up_after_a_minute_and_sooner_the_next_time() -> None:
+    limits = []
+
+    def ask(client: MlflowClient) -> None:
+        limits.append([int(os.environ[f"MLFLOW_HTTP_REQUEST_{name}"]) for name in ("MAX_RETRIES", "TIMEOUT")])
+        with http_limits(0, 1):
+            client.search_experiments()
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        store = Store(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        reasons = [attempt(store, ask) for _ in range(2)]
+    assert all(reason.startswith("no server answers") for reason in reasons)
+    assert [(retries + 1) * seconds for retries, seconds in limits] == [60, 10]
 
 
 def test_limits_of_requests_remove_no_variable_since_another_thread_may_copy_the_environment() -> None:
