@@ -121,16 +121,16 @@ class Benchmark(Split):
 
     def location(self, database_id: str) -> Location:
         """Return where a database is, whether or not it exists."""
-        chosen = self.settings
-        if not chosen.url:
+        settings = self.settings
+        if not settings.url:
             return locate(str(self.database_path(database_id)))
-        if ":" in chosen.url.partition("://")[2].rpartition("@")[0]:
+        if ":" in settings.url.partition("://")[2].rpartition("@")[0]:
             raise ConfigurationError(
                 "benchmark.url holds a password, and settings are recorded. Leave it out of the URL, and set "
                 "PGPASSWORD or MYSQL_PWD."
             )
-        url = chosen.url.replace("{database}", quote(database_id, safe=""))
-        return locate(url, writable=chosen.allow_writable_role, version=chosen.database_version)
+        url = settings.url.replace("{database}", quote(database_id, safe=""))
+        return locate(url, writable=settings.allow_writable_role, version=settings.database_version)
 
     def exists(self, database_id: str) -> bool:
         """Return whether a database is there."""

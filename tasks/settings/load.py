@@ -206,8 +206,8 @@ def available(conf: Path, kind: str) -> dict[str, Path]:
 
 def offered(kind: str) -> tuple[str, ...]:
     """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
-    chosen = KINDS[kind]
-    return chosen.registry.offered() if chosen and chosen.key == "kind" else ()
+    kinds = KINDS[kind]
+    return kinds.registry.offered() if kinds and kinds.key == "kind" else ()
 
 
 def known_names(kind: str) -> list[str]:
@@ -241,12 +241,12 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     `name` may also be the path of a YAML file elsewhere, `path/to/file.py:attribute`, or what an installed package
     offers under that name. Overrides of other kinds are ignored.
     """
-    chosen = KINDS[kind]
-    if chosen and is_in_file(name):
-        content = {chosen.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
+    kinds = KINDS[kind]
+    if kinds and is_in_file(name):
+        content = {kinds.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
         return _validated(kind, Path(name), content, overrides)
-    if chosen and name in offered(kind) and name not in available(conf, kind):
-        return _validated(kind, Path(name), {chosen.key: name, "name": name}, overrides)
+    if kinds and name in offered(kind) and name not in available(conf, kind):
+        return _validated(kind, Path(name), {kinds.key: name, "name": name}, overrides)
     path = _file_of(conf, kind, name)
     content = read_yaml(path)
     if content.get("name") is None:
@@ -367,8 +367,8 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     files = available(conf, kind)
     if name in files:
         return files[name]
-    if name.endswith(".py") and (chosen := KINDS[kind]):
-        fitting = [f"{name}:{attribute}" for attribute in chosen.in_file(Path(name).expanduser())]
+    if name.endswith(".py") and (kinds := KINDS[kind]):
+        fitting = [f"{name}:{attribute}" for attribute in kinds.in_file(Path(name).expanduser())]
         advice = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
         raise ConfigurationError(f"{name} is a Python file. {advice}")
     raise ConfigurationError(
