@@ -98,8 +98,8 @@ async def measure_efficiency(
     """Time right answers one after the other; one that cannot be timed is left out, and so counts as wrong.
 
     Every trial measures all answers before the next one begins, so that the spread of the trials includes drift of the
-    machine. BIRD's evaluator repeats each query 100 times, as three trials do here; with ten repetitions, no ratio could
-    be an outlier (3 σ from the mean). Nothing else should run on the pool meanwhile. `on_measured` is called with the
+    machine. BIRD's evaluator repeats each query 100 times, as three trials do here; with ten, no ratio could be an
+    outlier (3 σ from the mean). Nothing else should run on the pool meanwhile. `on_measured` is called with the
     number of measured answers, over all trials.
     """
     from tasks.database.sandbox.workers import WorkerLost
