@@ -246,7 +246,9 @@ class Sweep:
         others = len(best) - 1
         are = f" and {counted(others, 'other')} are" if others else " is"
         score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
-        return f"{record.benchmark}: {best[0].cell.name}{are} best of {combinations} with {score}"
+        evaluated = sum(run is not None for run in self.runs)
+        of = combinations if evaluated == len(self.cells) else f"the {evaluated} evaluated of {combinations}"
+        return f"{record.benchmark}: {best[0].cell.name}{are} best of {of} with {score}"
 
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False))

@@ -81,8 +81,8 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     """Return the commands to continue with, each with its reason; `before` is the previous run of the same system."""
     run_id = record.run_id
     everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
-    if record.retryable:
-        first = (f"crosscheck rerun {run_id}", f"asks {record.retryable:,} again")
+    if record.to_retry:
+        first = (f"crosscheck rerun {run_id}", f"asks {record.to_retry:,} again")
     elif (record.correct or 0) < (record.total or 0):
         first = (f"crosscheck show {run_id} --wrong", "the wrong answers")
     else:

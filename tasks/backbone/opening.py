@@ -87,6 +87,7 @@ def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: R
     """Return the endpoint in the service tier of the settings."""
     if settings.tier != BATCH:
         endpoint.pace = resources.pace
+        endpoint.report = resources.report
         return endpoint
     if resources.cache is None:
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")

@@ -271,7 +271,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
     if result.better:
         yield Sentence(
             "p is that of these two runs alone. The leaderboard and sweeps adjust p for all pairs of their runs "
-            "(Holm), so that these two may share a letter there.",
+            "(Holm): the difference may not be significant there.",
             "note",
         )
     yield Columns(tuple(_figures(comparison, result)))

@@ -75,7 +75,8 @@ def _runs(comparison: Comparison) -> Table:
         for run in side.runs
     )
     headers = (Column("", "text"), Column("run", "text"), "EX", "right", Column("", "text"))
-    return Table("Runs", headers, rows)
+    caption = "No figure includes the repeated run, which may have been chosen for its score."
+    return Table("Runs", headers, rows, caption)
 
 
 def _changes(comparison: Comparison, first: int | None) -> Table:
@@ -192,7 +193,12 @@ def _repeats(noise: Noise) -> Table:
         for position, repeat in enumerate(noise.repeats, 1)
     )
     headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
-    return Table("Runs", headers, rows, "the repeated run is in no figure: it may have been chosen")
+    return Table(
+        "Runs",
+        headers,
+        rows,
+        "No figure includes the repeated run, which may have been chosen for its score.",
+    )
 
 
 def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:

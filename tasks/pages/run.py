@@ -55,9 +55,11 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
             f"{f': {message}{log}' if message else ''}{which}.",
             "error",
         )
-    if record.retryable:
-        failures = counted(record.retryable, "failure", "looks")
+    if record.to_retry:
+        failures = counted(record.to_retry, "failure", "looks")
         yield Sentence(f"{failures} temporary: crosscheck rerun {record.run_id} retries only those.", "error")
+    elif not record.is_finished and record.status != "running":
+        yield Sentence("The command that began the run continues it: every reply that came is kept.", "error")
 
 
 def _degraded(record: RunRecord) -> Iterator[Sentence]:
@@ -103,7 +105,10 @@ BAR = 30
 
 
 def score_sentence(record: RunRecord) -> Sentence:
-    """Return the score with its rule, numerator, denominator and interval."""
+    """Return the score with its rule, numerator, denominator and interval; none of a run that has not finished."""
+    if not record.is_finished:
+        so_far = f"{record.score.correct:,} of {counted(record.score.total, 'question')}"
+        return Sentence(f"no execution accuracy: the run has not finished. Right so far: {so_far}")
     return Sentence(("execution accuracy ", Span(percent(record.score), "strong"), record.score_in_brackets))
 
 
@@ -220,8 +225,9 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     verdict = cut(f"{paired.headline[0].upper()}{paired.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
-        listed = counted(len(compared.warnings), "warning")
-        yield Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning")
+        warnings = counted(len(compared.warnings), "warning", "is")
+        command = f"crosscheck compare {compared.a.run_id} {compared.b.run_id}"
+        yield Sentence(f"{warnings} about this comparison: {command}", "warning")
 
 
 def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:

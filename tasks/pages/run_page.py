@@ -287,13 +287,13 @@ def _glance(view: RunView, links: Links) -> Cards:
             to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
     if links.board:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
-    retry = f", {number(record.retryable)} of them can be retried" if record.retryable else ""
+    retry = f", {number(record.to_retry)} of them can be retried" if record.to_retry else ""
     unscored = (record.questions or 0) - (record.scored or 0)
     left = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
     wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions-wrong")
     broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{left}")))
-    if record.retryable:
-        to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.retryable)}"))
+    if record.to_retry:
+        to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.to_retry)}"))
     to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
     return Cards(
         (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import computed_field
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.wording import DASH, MINUS, counted, counts, percent, points, signed
+from tasks.core.wording import DASH, MINUS, agreeing, counted, counts, percent, points, signed
 from tasks.documents.model import Table
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
@@ -446,6 +446,12 @@ def why_not_ranked(sides: Sequence[Side]) -> str:
             if run.why_unranked:
                 name = side.letter if len(side.runs) == 1 else f"{run.run_id} in {side.letter}"
                 runs.setdefault(run.why_unranked, []).append(name)
-    clauses = " and ".join(f"{' and '.join(names)} {why}" for why, names in runs.items())
+    clauses = " and ".join(_of_all(names, why) for why, names in runs.items())
     winner = "run" if all(len(side.runs) == 1 for side in sides) else "side"
     return f"{clauses}, so no {winner} wins." if clauses else ""
+
+
+def _of_all(names: Sequence[str], clause: str) -> str:
+    """Return a clause, which begins with a verb in the singular, with its subjects."""
+    verb, _, rest = clause.partition(" ")
+    return f"{' and '.join(names)} {agreeing(verb, len(names))} {rest}"

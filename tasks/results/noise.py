@@ -95,7 +95,7 @@ class Stability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise(MeasuredNoise):
-    """How much the repeats of a run differ. The repeated run is in no figure: it may have been chosen."""
+    """How much the repeats of a run differ. No figure includes the repeated run: it may have been chosen."""
 
     # benchmark, revision, backbone, pipeline, rule: of the run that was repeated
     benchmark: str

@@ -272,6 +272,11 @@ class RunRecord(RunHeader):
         return facts.get("still_failed", 0) + facts.get("kept", 0), facts.get("selected", 0)
 
     @property
+    def to_retry(self) -> int:
+        """Questions that `crosscheck rerun` asks again; 0 of an unfinished run, which its own command continues."""
+        return (self.retryable or 0) if self.is_finished else 0
+
+    @property
     def in_words(self) -> str:
         """The score, and how many questions have no answer; of a re-run first how many failed again."""
         failed, selected = self.still_failed

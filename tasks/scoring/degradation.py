@@ -76,7 +76,7 @@ class Degradation:
             return ()
         lost = [stage.stage for stage in self.stages if stage.without_effect]
         if lost:
-            meaning = f"The score is that of the other stages alone, without {' and '.join(lost)}."
+            meaning = f"The score is that of the pipeline without {' and '.join(lost)}."
         elif self.affected:
             questions = counted(self.questions, "question")
             meaning = f"{self.affected:,} of {questions} that did not fail had a stage that fell back."

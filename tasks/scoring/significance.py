@@ -49,7 +49,9 @@ class Conclusion:
     @property
     def reason(self) -> str:
         """Reason of the conclusion, with its numbers."""
-        return f"{self.not_ranked} {self.numbers}".strip()
+        if not self.not_ranked:
+            return self.numbers
+        return f"{self.not_ranked} {self.numbers[0].upper()}{self.numbers[1:]}"
 
     @property
     def names(self) -> tuple[str, str]:

@@ -28,6 +28,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
       Spider's text      one SQL per line in the order of the questions, optionally a tab and its database
       CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects.
                          Where several columns may hold the SQL, --sql-column says which
+      Spider 2.0's       a folder with a file ID.sql for each question
       predictions.json   the artifact of an earlier run in MLflow
 
     Formats of --trajectories, recognised by their content (docs/agents.md):
@@ -41,7 +42,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
     """
 
     grouped = True
-    predictions: Path | None = None
+    predictions: Annotated[Path | None, options.Metavar("FILE"), options.More(type=options.FilePath())] = None
     """File with the predictions, in one of the formats below."""
     trajectories: Path | None = None
     """Instead of --predictions: an agent's turns with its tools, in one of the formats below."""

@@ -182,7 +182,7 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     blocks: list[Block] = [
         Sentence(
             (
-                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, ",
+                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost ",
                 Span(money(expected.cost_usd), "strong"),
                 ".",
             )

@@ -355,7 +355,7 @@ def print_lists(
     first = next((row.question.id for rows in listed.values() for row in rows), None)
     if first is not None:
         console.print(f"\ncrosscheck show {run_id} {literal(first)}")
-    if view.record.retryable:
+    if view.record.to_retry:
         console.print(f"crosscheck rerun {run_id}")
 
 

@@ -170,7 +170,7 @@ async def _refusal(
 
 
 def _error(endpoint: EndpointBackbone, refusal: Refusal) -> CrosscheckError:
-    message = endpoint.message(f"{refusal.message.rstrip('.')}. {refusal.advice}")
+    message = endpoint.message(f"{refusal.message.rstrip('.')}. {refusal.advice}".rstrip())
     if refusal.transient:
         return BackboneError(f"{message} {KEPT}", transient=True, fatal=True)
     return ConfigurationError(message)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
@@ -23,6 +23,9 @@ from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 
 Number = TypeVar("Number", int, float)
 
+WAITS_S = (1.0, 4.0)
+"""Seconds after which a request is sent again that a rate limit refused, or those that the endpoint names."""
+MAX_WAIT_S = 60.0
 HELLO = "Reply with the single word: ready."
 ROLES = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": HELLO}]}
 LIMITS = (96, 8192)
@@ -171,7 +174,13 @@ class EndpointCheck:
             status = refusal.message.partition(":")[0]
             report.add("reachable", True, f"GET /models: {status}")
             if status.startswith(("HTTP 401", "HTTP 403")):
-                report.add("key", False, f"{status}. Check the key.")
+                place = self._settings.key_place
+                advice = (
+                    f"the key in {place} is not accepted"
+                    if place
+                    else "no key was sent; --api-key-env names it"
+                )
+                report.add("key", False, f"{status}: {advice}")
                 return False
             with suppress(Refusal):
                 await self._endpoint.models("v1/models")
@@ -261,7 +270,7 @@ class EndpointCheck:
             self._step(f"{counted(level, 'request')} at once")
             began = time.monotonic()
             answers = await asyncio.gather(
-                *(self._ask(f"{HELLO} ({level}-{number})") for number in range(level))
+                *(self._ask(f"{HELLO} ({level}-{number})", waits=()) for number in range(level))
             )
             seconds = time.monotonic() - began
             if reason := next((answer.message for answer in answers if isinstance(answer, Refusal)), ""):
@@ -303,9 +312,13 @@ class EndpointCheck:
         text: str,
         extra: Mapping[str, Any] | None = None,
         schema: Mapping[str, Any] | None = None,
+        waits: Sequence[float] = WAITS_S,
         **changed: Any,
     ) -> Reply | Refusal:
-        """Send a request with changed settings, and with further fields of its body; again if it lacks tokens."""
+        """Send a request with changed settings, and with further fields of its body; again if it lacks tokens.
+
+        After a rate limit it is sent again once for each of the `waits`.
+        """
         for tokens in LIMITS:
             update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
             settings = self._settings.model_copy(update=update)
@@ -314,7 +327,7 @@ class EndpointCheck:
             answer: Reply | Refusal
             # A reasoning model may use up its limit of tokens before it answers.
             try:
-                answer = await self._endpoint.ask_once(body | dict(extra or {}))
+                answer = await self._ask_patiently(body | dict(extra or {}), waits)
                 self._answers.append(answer)
                 lacks_tokens = answer.truncated and not without_thoughts(answer.text)
             except Refusal as refusal:
@@ -323,6 +336,18 @@ class EndpointCheck:
             if not lacks_tokens:
                 break
         return answer
+
+    async def _ask_patiently(self, body: Mapping[str, Any], waits: Sequence[float]) -> Reply:
+        for wait_s in waits:
+            try:
+                return await self._endpoint.ask_once(body)
+            except Refusal as refusal:
+                if refusal.kind != "rate_limit" or (refusal.retry_after_s or 0.0) > MAX_WAIT_S:
+                    raise
+                self._step("waiting for the rate limit")
+                await asyncio.sleep(max(wait_s, refusal.retry_after_s or 0.0))
+                self.report.requests += 1
+        return await self._endpoint.ask_once(body)
 
 
 def listed_models(answer: HttpAnswer) -> list[Mapping[str, Any]]:

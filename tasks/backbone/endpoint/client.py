@@ -122,6 +122,8 @@ class EndpointBackbone:
     def __init__(self, settings: BackboneSettings) -> None:
         """Read the key and the headers from the environment."""
         self.pace = Pace(None)  # of the run, as the tier "flex" demands it
+        self.report: Callable[[str], object] = bool  # shows what the run waits for
+        self._reported: set[str] = set()  # kinds of refusals after which requests are repeated
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
@@ -350,14 +352,24 @@ class EndpointBackbone:
         if call.flex and refusal.kind == "capacity":
             return call.flex.refused(refusal.retry_after_s)
         if decision.pause_s is not None:
+            self._report_once(refusal)
             return decision.pause_s
-        message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
+        message = self.message(
+            f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}".rstrip()
+        )
         # The same question can be answered once the key or the quota is corrected.
         transient = refusal.transient or (not decision.fatal and refusal.kind in ("access", "quota"))
         error = BackboneError(message, transient=transient, fatal=decision.fatal, retried=True)
         if decision.fatal:
             self._end(error)
         raise error
+
+    def _report_once(self, refusal: Refusal) -> None:
+        """Show the first refusal of each kind: repeating requests may take minutes."""
+        if refusal.kind not in self._reported:
+            self._reported.add(refusal.kind)
+            reason = self._access.clean(refusal.message).rstrip(".")
+            self.report(self.message(f"{reason}. Such requests are repeated."))
 
     def message(self, text: str) -> str:
         """Return a message about the endpoint."""

@@ -93,10 +93,12 @@ class RetryPolicy:
             self._refused.setdefault(refusal.kind, set()).add(prompt)
             self._refused_at = now
             evident = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
-            return Decision(None, f"{refusal.advice} {KEPT}" if evident else refusal.advice, fatal=evident)
+            return Decision(
+                None, _sentences(refusal.advice, KEPT) if evident else refusal.advice, fatal=evident
+            )
         if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:
             unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
-            return Decision(None, f"{unread} {refusal.advice} {KEPT}", fatal=True)
+            return Decision(None, _sentences(unread, refusal.advice, KEPT), fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
             wait = counted(round(refusal.retry_after_s / 60), "minute")
             return Decision(None, f"It asks to wait {wait}: run the same command again then.", fatal=True)
@@ -109,10 +111,10 @@ class RetryPolicy:
             unreachable = refusal.kind == "connection" and (given_up or silent_s >= UNREACHABLE_S)
             if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
                 never = f"It has not answered one request in {silent_s:.0f} s."
-                return Decision(None, f"{never} {refusal.advice} {KEPT}", fatal=True)
+                return Decision(None, _sentences(never, refusal.advice, KEPT), fatal=True)
         if over:
             tried = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
-            return Decision(None, f"{tried} {refusal.advice}".strip())
+            return Decision(None, _sentences(tried, refusal.advice))
         return Decision(self._pause(refusal, requests, now))
 
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
@@ -124,3 +126,7 @@ class RetryPolicy:
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause
         return min(pause, max(self._began + UNREACHABLE_S - now, 0.0))
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(part for part in parts if part)

@@ -26,7 +26,7 @@ def test_stages_without_a_readable_reply_are_said_wherever_the_score_stands(
     ran = demo.run("evaluate", *FOUR, *model_options)
     assert ran.code == 0, ran.err
     first = "forward_link: 4 of 4 replies could not be read: nothing was linked."
-    meaning = f"The score is that of the other stages alone, without {' and '.join(UNREAD)}."
+    meaning = f"The score is that of the pipeline without {' and '.join(UNREAD)}."
     screen = ran.out.splitlines()[:12]
     assert any(first in line for line in screen), ran.out
     assert meaning in " ".join(ran.out.split())

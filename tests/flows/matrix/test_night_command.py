@@ -118,7 +118,10 @@ def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_pat
 
 
 def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
-    assert "There is no night" in run("nights", "show").out and "crosscheck up" in run("nights", "show").out
+    assert (
+        "No nightly run has finished" in run("nights", "show").out
+        and "crosscheck up" in run("nights", "show").out
+    )
     assert run("nights", "show", "--json").json == {"nights": [], "overdue": None}
     for arguments in (("latest",), ("--html", str(tmp_path / "n.html"))):
         ran = run("nights", "show", *arguments)

@@ -27,7 +27,7 @@ def test_a_stage_of_which_no_reply_was_read_is_named_with_what_stands_for_it() -
     assert (found.affected, found.questions, found.share) == (30, 30, 1.0)
     assert found.sentences == (
         "forward_link: 30 of 30 replies could not be read: nothing was linked.",
-        "The score is that of the other stages alone, without forward_link.",
+        "The score is that of the pipeline without forward_link.",
     )
 
 
@@ -80,9 +80,7 @@ def test_a_question_is_affected_once_however_many_of_its_stages_fell_back() -> N
         [outcome("1", unread("forward_link"), unread("keywords", "no keyword was named"))]
     )
     assert (found.affected, len(found.stages)) == (1, 2)
-    assert found.sentences[-1] == (
-        "The score is that of the other stages alone, without forward_link and keywords."
-    )
+    assert found.sentences[-1] == ("The score is that of the pipeline without forward_link and keywords.")
 
 
 def test_replies_of_several_models_are_said_unless_the_pipeline_names_several_backbones() -> None:
