@@ -27,7 +27,7 @@ BUDGETS = {
     "tasks/pages": 2_832,
     "tasks/results": 6_645,
     "tasks/retrieval": 1_540,
-    "tasks/scoring": 5_255,
+    "tasks/scoring": 5_264,
     "tasks/settings": 2_144,
     "tasks/sql": 2_378,
     "tasks/stages": 3_359,
