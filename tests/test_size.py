@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
     "flows/cli": 3_495,
-    "flows/evaluate": 6_952,
+    "flows/evaluate": 6_956,
     "flows/matrix": 1_123,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_563,
     "tasks/documents": 1_349,
     "tasks/pages": 2_832,
-    "tasks/results": 6_645,
+    "tasks/results": 6_649,
     "tasks/retrieval": 1_540,
     "tasks/scoring": 5_264,
     "tasks/settings": 2_144,
