@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 887,
+    "flows/api": 904,
     "flows/cli": 3_495,
     "flows/evaluate": 6_956,
     "flows/matrix": 1_123,
