@@ -17,7 +17,7 @@ BUDGETS = {
     "flows/matrix": 1_123,
     "flows/pages": 1_297,
     "flows/pipelines": 940,
-    "flows/prefect": 2_465,
+    "flows/prefect": 2_483,
     "flows/runtime": 863,
     "tasks/backbone": 7_707,
     "tasks/benchmarks": 3_779,
