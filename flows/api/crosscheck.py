@@ -25,6 +25,7 @@ from flows.api.inputs import (
     grid_axes,
     ids,
     in_thread,
+    listed,
     overrides,
     restored_environment,
     selection,
@@ -195,7 +196,7 @@ class Crosscheck(Results):
             selected = {"questions": ids(questions), "limit": limit}
             return self._settings(benchmark, backbone, pipeline, settings, varied, **selected)
 
-        backbone_names, pipeline_names = ([str(name) for name in group] for group in (backbones, pipelines))
+        backbone_names, pipeline_names = (list(map(str, listed(names))) for names in (backbones, pipelines))
         cells = plan_sweep(cell, backbone_names, pipeline_names, grid_axes(grid), sends_requests=not dry_run)
         check_budget([cell.settings for cell in cells], budget_usd)
         labels = {} if dry_run else self._labels()

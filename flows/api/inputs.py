@@ -19,7 +19,24 @@ from tasks.core.wording import sentence
 from tasks.settings.choices import QuestionSelection
 
 Settings = Mapping[str, Any]
-Ids = str | Iterable[str | int]
+Ids = str | int | Iterable[str | int]
+
+
+def mapping(name: str, value: Any, example: Mapping[str, Any]) -> Mapping[Any, Any]:
+    """Return an argument that has to be a mapping; None: an empty one."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    raise ConfigurationError(f"{name}={value!r}: write a mapping of keys to values, {example}.")
+
+
+def listed(values: Any) -> list[Any]:
+    """Return values as a list; a text or number is one value.
+
+    >>> listed("bird"), listed(3), listed((0, 3))
+    (['bird'], [3], [0, 3])
+    """
+    one = isinstance(values, str | Path | Mapping) or not isinstance(values, Iterable)
+    return [values] if one else list(values)
 
 
 def overrides(settings: Settings | None) -> tuple[str, ...]:
@@ -28,29 +45,27 @@ def overrides(settings: Settings | None) -> tuple[str, ...]:
     >>> overrides({"backbone.retries": 3, "benchmark.folder": Path("my/data")})
     ('backbone.retries=3', 'benchmark.folder="my/data"')
     """
-    settings = {} if settings is None else settings
-    if not isinstance(settings, Mapping):
-        raise ConfigurationError(
-            f"settings={settings!r}: write a mapping of keys to values, {{'pipeline.demonstrations.k': 3}}."
-        )
-    values = {key: json.dumps(value, ensure_ascii=False, default=str) for key, value in settings.items()}
-    return tuple(f"{key}={value}" for key, value in values.items())
+    values = mapping("settings", settings, {"pipeline.demonstrations.k": 3})
+    return tuple(
+        f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in values.items()
+    )
 
 
-def grid_axes(grid: Mapping[str, Sequence[Any]] | None) -> list[list[str]]:
+def grid_axes(grid: Mapping[str, Any] | None) -> list[list[str]]:
     """Return the values of each setting as texts for `--set`.
 
     >>> grid_axes({"pipeline.demonstrations.k": [0, 3]})
     [['pipeline.demonstrations.k=0', 'pipeline.demonstrations.k=3']]
     """
-    return [[overrides({key: value})[0] for value in values] for key, values in (grid or {}).items()]
+    axes = mapping("grid", grid, {"pipeline.demonstrations.k": [0, 3]})
+    return [[overrides({key: value})[0] for value in listed(values)] for key, values in axes.items()]
 
 
 def ids(questions: Ids | None) -> str | None:
     """Return ids of questions as `--questions` takes them; None: all."""
     if questions is None or isinstance(questions, str):
         return questions
-    return ",".join(str(question) for question in questions)
+    return ",".join(map(str, listed(questions)))
 
 
 def selection(questions: Ids | None, limit: int | None) -> QuestionSelection:
@@ -83,10 +98,10 @@ def arguments_named() -> Iterator[None]:
 @contextmanager
 def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path]:
     """Yield the file of predictions; predictions by id are written to a temporary one."""
-    if not isinstance(predictions, Mapping):
+    if isinstance(predictions, str | Path):
         yield Path(predictions).expanduser()
         return
-    if not predictions:
+    if not mapping("predictions", predictions, {"1": "SELECT 1"}):
         raise DataError("predictions={}: there is no prediction to score.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"

@@ -19,6 +19,7 @@ from flows.prefect.flow_runs import as_flow, async_beginnings, final_state, flow
 from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
+from tasks.core.errors import CrosscheckError, first_problem
 from tasks.core.wording import agreeing, counted, money, number
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
@@ -159,11 +160,14 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
             session.note(recorded)
 
         assert resources.observed is not None
-        progress.note(
-            record(
+        try:
+            recording = record(
                 Path(path), prepared.answerable, answers.outcomes, resources.observed, resources.replies, note
             )
-        )
+        except (CrosscheckError, OSError) as error:  # the score is kept
+            recording = f"The recording was not written: {first_problem(error)}"
+            facts["recorded"] = {"file": path, "refused": recording}
+        progress.note(recording)
     if served:
         restored = (
             f"; {counted(answers.restored, 'question', 'was')} restored from an earlier replay"

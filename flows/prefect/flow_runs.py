@@ -40,6 +40,8 @@ HEALTH_PAUSES_S = (0, 1, 2)
 """Seconds to wait before each look whether the server answers."""
 HEALTH_S = 10.0
 """Time limit of each look, in seconds."""
+_replaced: dict[str, str | None] = {}
+"""Values of the variables that `give_up_server` has set; None: it was not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +359,20 @@ def give_up_server() -> None:
     """
     from prefect.events.worker import EventsWorker
 
+    _replaced.update({name: os.environ.get(name) for name in WITHOUT_SERVER.keys() - _replaced.keys()})
     os.environ.update(WITHOUT_SERVER)
     apply({})
     workers: Any = EventsWorker  # Prefect has no public setting for this
     for worker in tuple(workers._instances.values()):
         worker._client._reconnection_attempts = 0
+
+
+def use_server_again() -> None:
+    """Undo `give_up_server` for the next evaluation of this process, for which a server answers."""
+    while _replaced:
+        name, value = _replaced.popitem()
+        del os.environ[name]
+        apply({} if value is None else {name: value})
 
 
 async def wait_until_recorded(executed: int, control: Control) -> int:

@@ -83,10 +83,9 @@ async def clear_leftovers(home: Home) -> int:
         except httpx.HTTPError as error:  # a later command ends it
             log.warning("%s: the end of this run could not be recorded in Prefect: %s", path, error)
             continue
+        lost = left.run is not None and Warehouse(home.warehouse).abandon(left.run, "killed")
         if left.mlflow_run and left.tracking_uri:
-            kill_mlflow_run(left.tracking_uri, left.mlflow_run)
-        if left.run:
-            Warehouse(home.warehouse).abandon(left.run, "killed")
+            kill_mlflow_run(left.tracking_uri, left.mlflow_run, lost=lost)
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared

@@ -52,7 +52,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self._database = home.prefect / "prefect.db"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
-        self._was_healthy = False
+        self._was_healthy = self._given_up = False
         self._stopping = threading.Event()
         self._changing = threading.Lock()
         self._use = FolderUse(home)
@@ -74,7 +74,10 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/api"
+        if self._log_file is not None:
+            self._log_file.close()
         self._log_file = self.log.open("wb")
+        self._given_up = False
         # That of the start, also for a restart: `wait` names this server in the environment.
         environment = {**os.environ, **OWN_SERVER, **local_origins(port)}
         self._process = self._launch(port, environment)
@@ -120,18 +123,22 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             log.warning("Prefect's server ended %d times; its log is %s", restarts + 1, self.log)
             self._was_healthy = False  # nothing waits for it
             give_up_server()
+            self._given_up = True  # the next evaluation starts another
             return
 
     def wait(self, control: Control | None = None) -> str:
         """Wait until the server is healthy or the user stops it, set PREFECT_API_URL here and return that URL."""
+        from flows.prefect.flow_runs import use_server_again
+
         if self.external:
             _check_external(self.url)
         else:
-            if self._process is None:
+            if self._process is None or self._given_up:
                 self._start()
             self._wait_until_healthy(control)
             os.environ["PREFECT_API_URL"] = self.url
             apply({})
+        use_server_again()
         return self.url
 
     def _wait_until_healthy(self, control: Control | None) -> None:

@@ -85,7 +85,10 @@ class Copy:
 
 
 def copy_database(database: Database, to: Location) -> Copy:
-    """Copy the tables of a SQLite database; nothing that is there before is changed."""
+    """Copy the tables of a SQLite database; nothing that is there before is changed.
+
+    A copy in MySQL may lack foreign keys, because an earlier call was killed: they are added.
+    """
     if not engine_of(database.location).copied:
         raise ConfigurationError(
             f'Database "{database.id}" is {database.location}: only SQLite databases are copied.'
@@ -324,6 +327,8 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
             inspector = sa.inspect(connection)
             names = [*inspector.get_table_names(), *inspector.get_view_names()]
             if _is_copied(source, {name: _count(connection, name) for name in names}, to):
+                if to.engine == "mysql":
+                    _add_foreign_keys(connection, source)
                 return False
             created: list[sa.Table] = []
             try:
@@ -343,9 +348,8 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
 
 def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]") -> None:
     """Create the tables, insert the rows, and add the foreign keys that hold."""
-    is_mysql = connection.dialect.name == "mysql"
     options = {}
-    if is_mysql:
+    if connection.dialect.name == "mysql":
         options = {"charset": "utf8mb4", "collate": connection.execute(sa.text(_COLLATION)).scalar_one()}
     for table in source.metadata.tables.values():
         table.dialect_options["mysql"].update(options)
@@ -355,7 +359,16 @@ def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]
         connection.execute(
             table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
         )
+    _add_foreign_keys(connection, source)
+
+
+def _add_foreign_keys(connection: "sa.Connection", source: _Source) -> None:
+    """Add the foreign keys that hold and are not there yet."""
+    is_mysql, inspector = connection.dialect.name == "mysql", sa.inspect(connection)
     for key in source.foreign_keys():
+        there = inspector.get_foreign_keys(key.table.name) if is_mysql else ()
+        if any(present["constrained_columns"] == key.column_keys for present in there):
+            continue
         # a statement of MySQL that changes a table ends every transaction
         nested = nullcontext() if is_mysql else connection.begin_nested()
         try:

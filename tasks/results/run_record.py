@@ -237,7 +237,7 @@ class RunRecord(RunHeader):
     rerun: dict[str, Any] | None = None
     """Of a re-run: what it changed of its parent."""
     recorded: dict[str, Any] | None = None
-    """The recording that the run wrote."""
+    """The recording that the run wrote; with `refused`, why it was not written."""
     replay: dict[str, Any] | None = None
     """Replies that were served from a recording."""
     predictions: dict[str, Any] | None = None
@@ -287,13 +287,17 @@ class RunRecord(RunHeader):
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can answer some failed questions; else 2 when a user's own metric failed."""
+        """0 when finished; 3 when a re-run can answer some failed questions.
+
+        Else 2 when a user's own metric failed, or the recording was not written.
+        """
         if self.retryable or (self.rerun or {}).get("no_new_answer"):
             return ExitCode.TRY_AGAIN
         unmeasured = any(
             isinstance(metric, dict) and metric.keys() == {"error"} for metric in self.metrics.values()
         )
-        return ExitCode.BAD_INPUT if unmeasured else ExitCode.DONE
+        refused = "refused" in (self.recorded or {})
+        return ExitCode.BAD_INPUT if unmeasured or refused else ExitCode.DONE
 
     def with_notes(self, notes: Iterable[str]) -> "RunRecord":
         """Return the record with these notes; empty ones are left out."""

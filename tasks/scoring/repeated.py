@@ -59,7 +59,9 @@ def compare_repeated(
     differences = [b[name] * (scale // runs_b) - a[name] * (scale // runs_a) for name in a]
     counts = Counter(differences)
     distinct = sorted(counts)
-    low, high = bootstrap_interval(distinct, [counts[difference] for difference in distinct], confidence)
+    low, high = bootstrap_interval(
+        distinct, [counts[difference] for difference in distinct], confidence, scale
+    )
     questions = len(a)
     mean_a, mean_b = sum(a.values()) / (runs_a * questions), sum(b.values()) / (runs_b * questions)
     return RepeatedTest(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import computed_field
@@ -268,15 +269,21 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def bootstrap_interval(
-    differences: Sequence[int], counts: Sequence[int], confidence: float
+    differences: Sequence[int], counts: Sequence[int], confidence: float, scale: int = 1
 ) -> tuple[float, float]:
     """Return the percentile interval of the mean difference when questions are drawn again with replacement.
 
-    `counts` says how many questions have each of the differences.
+    `counts` says how many questions have each of the differences, which are from -scale to scale. If all are better or
+    worse to the same degree, draws do not vary; it is then Tango's score interval (as in `noninferiority`).
     """
     import numpy as np
 
     questions = sum(counts)
+    difference, most = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
+    if difference and most == questions:
+        spread = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+        others = spread / (questions + spread)  # the largest share of questions with another difference
+        return difference - others * (difference + scale), difference + others * (scale - difference)
     shares = [count / questions for count in counts]
     drawn = np.random.default_rng(0).multinomial(questions, shares, size=SAMPLES)
     tail = (1 - confidence) / 2

@@ -80,7 +80,11 @@ class WorkerProcess:
         return self._process.poll() is None
 
     async def start(self, limits: Limits) -> None:
-        """Send it its limits and wait until it can take a job."""
+        """Send it its limits and wait until it can take a job.
+
+        Raises:
+            WorkerDiedError: the process was ended from outside meanwhile.
+        """
         try:
             async with deadline(START_S):
                 self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=BUFFER)
@@ -90,6 +94,8 @@ class WorkerProcess:
             late = isinstance(error, TimeoutError)
             if not late:
                 await self._ended()
+                if self._process.poll() in OUTSIDE:
+                    raise WorkerDiedError(self._ending(), started=False, outside=True) from error
             ending = f"not within {START_S:g} s" if late else self._ending() or type(error).__name__
             raise DatabaseUnavailableError(
                 f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "

@@ -263,10 +263,7 @@ class SqlWorkers:
                 if error.outside and (error.started or new):
                     ended += 1
                     if ended == ATTEMPTS:
-                        raise DatabaseUnavailableError(
-                            f"The process of a query was ended from outside {ended} times ({error}), as the system "
-                            "does when memory is short. Free memory, then run the same command again."
-                        ) from None
+                        raise _ended_from_outside(error) from None
                 elif error.started or new:  # one that had jobs before may have died while it was idle
                     raise WorkerLost(
                         "too_large", f"{self._memory_message()} (It ended with {error}.)"
@@ -290,15 +287,21 @@ class SqlWorkers:
             if worker.alive:
                 return worker
             self._discard(worker)
-        worker = WorkerProcess()
-        self._busy.add(worker)
-        try:
-            await worker.start(self.limits)
-        except BaseException as error:
-            self._discard(worker)
-            if isinstance(error, CrosscheckError) and self._places is None:
-                raise RuntimeError(CLOSED) from None
-            raise
+        for attempt in range(1, ATTEMPTS + 1):
+            worker = WorkerProcess()
+            self._busy.add(worker)
+            try:
+                await worker.start(self.limits)
+                break
+            except BaseException as error:
+                self._discard(worker)
+                died = isinstance(error, WorkerDiedError)
+                if (died or isinstance(error, CrosscheckError)) and self._places is None:
+                    raise RuntimeError(CLOSED) from None
+                if not died:
+                    raise
+                if attempt == ATTEMPTS:
+                    raise _ended_from_outside(error) from None
         return worker
 
     def _discard(self, worker: WorkerProcess) -> None:
@@ -310,6 +313,13 @@ class SqlWorkers:
 
     def _memory_message(self) -> str:
         return f"The query took more than the {self.limits.memory_mb} MiB of memory of its process."
+
+
+def _ended_from_outside(error: BaseException) -> DatabaseUnavailableError:
+    return DatabaseUnavailableError(
+        f"The process of a query was ended from outside {ATTEMPTS} times ({error}), as the system does when memory is "
+        "short. Free memory, then run the same command again."
+    )
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -256,23 +256,23 @@ def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, st
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])
 
 
-def kill_mlflow_run(uri: str, run_id: str) -> bool:
-    """Mark a run as killed if MLflow has it as running; return whether it was.
+def kill_mlflow_run(uri: str, run_id: str, *, lost: bool = False) -> bool:
+    """Mark a run as killed if MLflow has it as running, or as finished although its record is `lost`.
 
-    A store that does not answer is left alone: nothing depends on the mark.
+    Return whether it did. A store that does not answer is left alone: nothing depends on the mark.
     """
-    running = False
+    killed = False
 
     def kill(client: "MlflowClient") -> None:
-        nonlocal running
-        if client.get_run(run_id).info.status == "RUNNING":
+        nonlocal killed
+        if client.get_run(run_id).info.status in ("RUNNING", *(["FINISHED"] if lost else ())):
             client.set_tag(run_id, "status", "killed")
             client.set_terminated(run_id, status="KILLED")
-            running = True
+            killed = True
 
     if problem := attempt(Store(uri), kill):
         _LOG.warning("MLflow run %s could not be marked as killed: %s", run_id, problem)
-    return running
+    return killed
 
 
 def log_page(store: Store, run_id: str | None, page: str) -> str:

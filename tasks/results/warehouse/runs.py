@@ -106,8 +106,11 @@ class Warehouse:
         with self._file.writing() as connection:
             _update(connection, run_id, facts)
 
-    def abandon(self, run_id: str, status: Unfinished) -> None:
-        """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
+    def abandon(self, run_id: str, status: Unfinished) -> bool:
+        """Note that a run ended without a report; its questions stay, and so does one that did end with one.
+
+        Return whether it had not ended.
+        """
         ended = datetime.datetime.now(datetime.UTC)
         with self._file.writing() as connection:
             changed = connection.execute(
@@ -116,6 +119,7 @@ class Warehouse:
             ).fetchall()
             if changed:
                 _update(connection, run_id, {"status": status, "finished": ended.isoformat()})
+        return bool(changed)
 
     def runs(self) -> tuple[RunHeader, ...]:
         """List the runs, newest first."""

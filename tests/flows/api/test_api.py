@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pandas import NA
@@ -17,7 +18,7 @@ from pandas import NA
 from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
 from flows.api import results as scores
-from flows.api.inputs import in_thread, restored_environment
+from flows.api.inputs import grid_axes, in_thread, restored_environment
 from flows.runtime.control import Control
 from flows.runtime.output import frame
 from tasks.settings.home import Home
@@ -78,6 +79,9 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.evaluate("dmeo"), 'Did you mean "demo"'),
         (lambda c: c.evaluate(settings={"pipeline.demonstration.k": 1}), 'Did you mean "demonstrations"'),
         (lambda c: c.evaluate(settings=["backbone.retries=3"]), "write a mapping of keys to values"),
+        (lambda c: c.sweep(grid="backbone.retries=3"), "grid='backbone.retries=3': write a mapping"),
+        (lambda c: Crosscheck(home=c.home, tags="a=b").evaluate(limit=1), "tags='a=b': write a mapping"),
+        (lambda c: c.score(["SELECT 1"]), "predictions=['SELECT 1']: write a mapping"),
         (lambda c: c.score({}), "there is no prediction to score"),
         (lambda c: c.answer("How many?", "nowhere.sqlite"), "nowhere.sqlite"),
         (lambda c: c.score("nowhere.json"), "nowhere.json"),
@@ -104,6 +108,20 @@ async def test_bad_input_is_the_error_of_the_command_line(
     with pytest.raises(CrosscheckError) as error:
         call(Crosscheck(home=tmp_path / "home", quiet=True))  # type: ignore[operator]
     assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "one", [{"pipelines": "few-shot"}, {"backbones": "offline"}, {"grid": {"pipeline.demonstrations.k": 3}}]
+)
+def test_a_text_or_number_in_place_of_a_list_is_one_value(
+    built_demo: Path, tmp_path: Path, one: dict[str, Any]
+) -> None:
+    shutil.copytree(built_demo, tmp_path / "home")
+    crosscheck = Crosscheck(home=tmp_path / "home", quiet=True)
+    chosen = {"pipelines": ["few-shot"], "questions": 1, "dry_run": True}
+    (cell,) = crosscheck.sweep(**(chosen | one)).cells
+    assert cell.cell.settings.label == "offline | few-shot" and cell.estimated.calls == 1
+    assert grid_axes({"pipeline.prompt.task": "sql"}) == [['pipeline.prompt.task="sql"']]
 
 
 def test_a_run_and_a_comparison_are_printed_as_a_sentence(built_demo: Path, tmp_path: Path) -> None:

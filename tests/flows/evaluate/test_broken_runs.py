@@ -3,6 +3,8 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -223,6 +225,29 @@ def test_the_next_command_ends_a_run_whose_end_a_store_did_not_take(
     runs = Warehouse(demo.home / "warehouse.duckdb").runs()
     assert [run.status for run in runs] == ["complete", "killed"]
     assert not list((demo.home / "runs").glob("*.json"))
+
+
+def test_a_run_that_is_killed_between_mlflow_and_the_warehouse_is_killed_in_both(demo: CommandLine) -> None:
+    script = (
+        "import os, signal, sys; from flows.cli.program import run\n"
+        "from tasks.results.warehouse.runs import Warehouse\n"
+        "Warehouse.finish = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run(sys.argv[1:])"
+    )
+    evaluate = ("evaluate", "--limit", "1", "--pipeline", "zero-shot")
+    killed = subprocess.run(
+        [sys.executable, "-c", script, *evaluate],
+        env=demo.all_of_environment,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [run.info.status for run in mlflow_runs(demo)] == ["FINISHED"]
+    assert demo.run(*evaluate).code == 0
+    assert sorted(run.info.status for run in mlflow_runs(demo)) == ["FINISHED", "KILLED"]
+    runs = Warehouse(demo.home / "warehouse.duckdb").runs()
+    assert [run.status for run in runs] == ["complete", "killed"]
 
 
 @pytest.mark.parametrize("pipeline", ["few-shot"])

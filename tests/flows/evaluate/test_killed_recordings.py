@@ -53,8 +53,11 @@ def test_a_recording_that_another_evaluation_writes_meanwhile_stays(
         return ordinary(body)
 
     model.answer = answer
-    ran = demo.run(*command, "--limit", "1")
-    assert ran.code == 2 and "the file exists" in ran.err and "Traceback" not in ran.err, ran.err
+    ran = demo.run(*command, "--limit", "1", "--json")
+    assert ran.code == 2 and "Traceback" not in ran.err, ran.err
+    assert ran.json["total"] == 1 and "the file exists" in ran.json["notes"][0]
+    (run,) = Warehouse(demo.home / "warehouse.duckdb").runs()
+    assert run.status == "complete"
     assert recording.read_text(encoding="utf-8") == "of another evaluation"
     elsewhere = demo.run(*command[:-1], f"{recording}.other", "--limit", "1", "--json")
     assert elsewhere.json["cost"]["calls"] == 0 and len(model.requests) == 1

@@ -110,6 +110,26 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     assert "EventsWorker" not in ran.err
 
 
+def test_the_next_evaluation_of_a_process_starts_another_in_place_of_one_that_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("flows.prefect.server.MAX_RESTARTS", 0)
+    monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "7")
+    with LocalServer(Home(tmp_path)) as server:
+        first = server.wait()
+        (process,) = own_servers(os.getpid())
+        process.kill()
+        wait_until(lambda: os.environ["PREFECT_CLIENT_MAX_RETRIES"] == "0")
+        wait_until(lambda: server._given_up)
+        with urlopen(f"{server.wait()}/health", timeout=10) as answer:
+            assert answer.status == 200
+        assert server.url != first
+        assert os.environ["PREFECT_CLIENT_MAX_RETRIES"] == "7"
+        assert "PREFECT_LOGGING_TO_API_ENABLED" not in os.environ
+
+
 EVALUATE = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
 
 

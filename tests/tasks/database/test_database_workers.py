@@ -20,10 +20,12 @@ from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, open_database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
+from tasks.database.sandbox import workers as pool_module
 from tasks.database.sandbox.frames import framed
+from tasks.database.sandbox.process import WorkerProcess
 from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.worker import OPEN_DATABASES
-from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.database.sandbox.workers import ATTEMPTS, SqlWorkers, WorkerLost
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 
 ROOT = Path(__file__).parents[3]
@@ -184,6 +186,27 @@ async def test_a_query_whose_processes_are_all_ended_from_outside_has_no_outcome
     async with SqlWorkers(1) as pool:
         with pytest.raises(DatabaseUnavailableError, match=r"3 times \(signal 9\).*Free memory"):
             await pool.call(functions.die_at, concert, "die", timeout_s=5)
+        assert (await pool.execute(concert, NAMES)).row_count == 3
+
+
+@pytest.mark.parametrize("killed", [2, 3])
+async def test_a_worker_that_is_ended_from_outside_while_it_starts_is_started_again(
+    concert: Database, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    started = []
+
+    class Killed(WorkerProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self)
+            if len(started) <= killed:
+                os.kill(self._process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(pool_module, "WorkerProcess", Killed)
+    async with SqlWorkers(1) as pool:
+        if killed == ATTEMPTS:
+            with pytest.raises(DatabaseUnavailableError, match=r"3 times \(signal 9\).*Free memory"):
+                await pool.execute(concert, NAMES)
         assert (await pool.execute(concert, NAMES)).row_count == 3
 
 

@@ -87,6 +87,31 @@ async def test_a_copy_has_the_values_as_sqlite_reads_them(shop: Database, target
     assert [note for note in done.notes if "odd.a (INTEGER) is text" in note]
 
 
+KEYS = """SELECT column_name, constraint_name FROM information_schema.key_column_usage
+WHERE table_schema = database() AND referenced_table_name IS NOT NULL"""
+
+
+@pytest.mark.parametrize("target", ["mysql"], indirect=True)
+def test_a_copy_that_was_killed_while_it_added_foreign_keys_gets_them_the_next_time(
+    shop: Database, target: Location
+) -> None:
+    """MySQL keeps what each statement has changed, so that a killed call leaves tables without their last keys."""
+    database = target.address.rpartition("/")[2]
+
+    def keys() -> set[tuple[str, str]]:
+        return {(column, name) for column, name in mariadb.execute(KEYS, database=database)}
+
+    assert copy_database(shop, target).copied
+    complete = {column for column, _ in keys()}
+    for column, name in keys():
+        if column == "partner":
+            mariadb.execute(f"ALTER TABLE shop DROP FOREIGN KEY {name}", database=database)
+    assert complete == {"town", "partner"} and {column for column, _ in keys()} == {"town"}
+    for _ in range(2):
+        assert not copy_database(shop, target).copied
+        assert sorted(column for column, _ in keys()) == ["partner", "town"]
+
+
 NUMBERS = """
 CREATE TABLE number (id INTEGER PRIMARY KEY, whole INTEGER, mixed REAL, large, small DECIMAL(5, 2));
 INSERT INTO number VALUES (1, 9223372036854775807, 9007199254740992, NULL, 1e-300),

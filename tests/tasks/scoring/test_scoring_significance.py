@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from tasks.core.errors import ConfigurationError
+from tasks.scoring.repeated import compare_repeated
 from tasks.scoring.report import wilson
 from tasks.scoring.significance import (
     bootstrap_interval,
@@ -72,6 +73,21 @@ def test_the_interval_is_as_wide_as_theory_says() -> None:
     deviation = ((0.06 + 0.04 - 0.02**2) / 1000) ** 0.5
     assert low == pytest.approx(0.02 - 1.96 * deviation, abs=0.002)
     assert high == pytest.approx(0.02 + 1.96 * deviation, abs=0.002)
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(10, 0), (0, 10), (1, 0), (0, 1)])
+def test_a_difference_of_every_question_is_not_certain(fixed: int, broken: int) -> None:
+    """Tango's score interval (1998): the differences at which his statistic is the quantile."""
+    found = compare_runs(*runs(fixed, broken, fixed + broken))
+    questions = fixed + broken
+    bound = (questions - 1.96**2) / (questions + 1.96**2)
+    expected = (bound, 1.0) if fixed else (-1.0, -bound)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-4)
+    repeated = compare_repeated(
+        {str(name): 3 * broken // questions for name in range(questions)}, 3,
+        {str(name): 2 * fixed // questions for name in range(questions)}, 2,
+    )  # fmt: skip
+    assert (repeated.low, repeated.high) == pytest.approx(expected, abs=1e-4)
 
 
 def test_equal_runs_differ_by_nothing() -> None:
