@@ -204,7 +204,6 @@ class Session:
             await asyncio.to_thread(self._tracker.abandon, str(error))
             raise
         self.resources.control.register(run=self.run.run_id)
-        self._writing = asyncio.create_task(self._write_periodically())
 
     async def _start_tracker(self, delay_s: float) -> None:
         with suppress(TimeoutError):
@@ -234,6 +233,7 @@ class Session:
         """Run questions through the pipeline and score them; `shards` and `restored` are as in `answer_all`."""
         runner = self.resources.runner(self.preparation.inputs, run=self.run.run_id, reruns=reruns)
         control = self.resources.control
+        self._writing = asyncio.create_task(self._write_periodically())
         return answer_all(questions, runner, control, score or self.scorer.score, shards, restored)
 
     def _record(self, score: QuestionScore) -> None:
