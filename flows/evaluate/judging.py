@@ -193,7 +193,7 @@ def judged_document(judged: Judged) -> Document:
     run, agreement = judged.run, judged.agreement
     blocks: list[Block] = [
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
-        Sentence(f"{calls_in_words(judged.cost)}, {money(judged.cost.cost_usd)}"),
+        Sentence(f"{calls_in_words(judged.cost)}, cost {money(judged.cost.cost_usd)}"),
     ]
     if disputed := judged.disputed[1]:
         blocks.append(Sentence(f"wrong by EX, right in its opinion: {shorten(disputed, MAX_LISTED)}"))

@@ -1,6 +1,7 @@
 """The pool that runs all questions: restores what earlier runs answered, then asks the rest."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -34,6 +35,9 @@ class Answers:
     recorded: int = 0  # those of them that Prefect has recorded, of a shard
     launches: int = 0  # task runs of the evaluation itself that launched shards
     fatal: str = ""  # error message that ended the run early
+    ended: float = field(
+        default_factory=time.monotonic
+    )  # when the last question had been answered and scored
 
 
 Score = Callable[[Question, Outcome], Awaitable[None]]
@@ -94,6 +98,7 @@ async def answer_all(
             "every reply that came is kept: run the same command again to continue.",
             control,
         )
+    answers.ended = time.monotonic()
     return answers
 
 

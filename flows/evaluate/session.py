@@ -265,7 +265,7 @@ class Session:
             link_all=bool(self.preparation.schema_only),
             candidates=settings.pipeline.candidates,
         )
-        seconds = time.monotonic() - self._started
+        seconds = answers.ended - self._started
         problem, recorded = await asyncio.gather(
             self._trace(report), self.resources.recorded(answers.task_runs)
         )

@@ -27,6 +27,14 @@ def emit_json(value: Any) -> None:
     sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def open_in_browser(address: str) -> None:
+    """Open an address in a browser; where there is none, print it."""
+    import webbrowser
+
+    if not webbrowser.open(address):
+        sys.stderr.write(f"No browser can be opened here. Open {address} in one.\n")
+
+
 def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
     """Write rows as CSV; a text that spreadsheets would compute as a formula gets an apostrophe before it."""
     writer = csv.writer(stream, lineterminator="\n")

@@ -52,9 +52,11 @@ def require_database(path: Path, database_id: str) -> None:
     except OSError as error:
         raise DataError(f'Database "{database_id}": {path} cannot be read ({error.strerror}).') from error
     if head not in (b"", MAGIC):
+        advice = "A download that broke off, or a Git LFS pointer, looks like this: fetch the file again."
+        if path.suffix.lower() in (".csv", ".parquet"):
+            advice = "CSV and Parquet files are read from a folder: name the folder, not a file in it."
         raise DataError(
-            f'Database "{database_id}": {path} is not a SQLite database (it begins with {head!r}). A '
-            "download that broke off, or a Git LFS pointer, looks like this: fetch the file again."
+            f'Database "{database_id}": {path} is not a SQLite database (it begins with {head!r}). {advice}'
         )
     # a write-ahead log or a hot journal; an empty log does no harm
     for ending, beginning in (("-wal", b""), ("-journal", HOT_JOURNAL)):

@@ -60,7 +60,7 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
         yield "questions", chosen
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
-    yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
+    yield "replies", "new ones were requested" if night.new_replies else "cached ones were reused"
     if night.cleaned:
         yield "working folder", night.cleaned
     if night.expected:

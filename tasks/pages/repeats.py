@@ -177,7 +177,7 @@ def _figures(noise: Noise) -> Table:
         ("smallest provable loss", by_rate, "one night, by the measured flip rate"),
         ("", by_mcnemar, "one run against one run, by the exact McNemar test"),
     )
-    return Table("Noise", (Column("", "text"), Column(""), Column("", "text")), rows)
+    return Table("Noise", (Column("figure", "text"), Column("value"), Column("", "text")), rows)
 
 
 def _repeats(noise: Noise) -> Table:

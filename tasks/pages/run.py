@@ -51,8 +51,8 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
         which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
         yield Sentence(
-            f"{count:,} of {counted(record.scored or 0, 'question')} {have} no answer ({kind}) and {are} as wrong"
-            f"{f': {message}{log}' if message else ''}{which}.",
+            f"{count:,} of {counted(record.scored or 0, 'question')}{which} {have} no answer ({kind}) and {are} as "
+            f"wrong{f': {message}{log}' if message else ''}.",
             "error",
         )
     if record.to_retry:

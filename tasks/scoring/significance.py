@@ -315,7 +315,9 @@ class NonInferiority:
         margin = f"{100 * self.margin:g} point{'' if self.margin == 0.01 else 's'}"
         excluded = "excluded" if self.proven else "not excluded"
         bound = ""
-        if self.largest_loss is not None:
+        if self.largest_loss is not None and self.largest_loss <= _PRECISION:
+            bound = " The data allow no loss."
+        elif self.largest_loss is not None:
             bound = f" The largest loss that the data allow is {100 * self.largest_loss:.2f} points."
         return (
             f"B losing {margin} or more is {excluded}, p = {p_value(self.p_value)} (one-sided "

@@ -7,6 +7,7 @@ import click
 from annotated_types import Ge, Gt, Le
 
 from flows.cli import options
+from flows.runtime.output import open_in_browser
 from tasks.core.errors import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
@@ -154,4 +155,4 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         with self.progress() as progress:
             report = write_report(run_id, self.folders, progress)
         click.echo(f"The page is {report.path}.", err=self.as_json)
-        click.launch(report.path.as_uri())
+        open_in_browser(report.path.as_uri())

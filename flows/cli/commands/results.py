@@ -8,6 +8,7 @@ import click
 from annotated_types import Ge, Gt, Le, Lt
 
 from flows.cli import options
+from flows.runtime.output import open_in_browser
 from tasks.core.errors import ConfigurationError, DataError, ExitCode, did_you_mean
 
 
@@ -211,7 +212,7 @@ class Show(options.Details, options.Files):
         page = {"page": str(report.path), "bytes": report.size, "mlflow": mlflow}
         self.emit({"run_id": report.run_id, **page}, f"The page is {report.path}.\n{in_mlflow}")
         if self.open:
-            click.launch(report.path.as_uri())
+            open_in_browser(report.path.as_uri())
 
 
 class View(options.Files):
@@ -248,7 +249,7 @@ class View(options.Files):
             self.emit({"url": url}, f"Results  {url}\n\nCtrl-C stops it.")
             sys.stdout.flush()
             if self.open:
-                click.launch(url)
+                open_in_browser(url)
             with stopped_by_signals(lambda: Thread(target=server.shutdown).start()):
                 server.serve_forever()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from flows.evaluate.gold_check import CheckedKey, Verified
-from tasks.core.wording import and_more, counted, number, seconds, shorten
+from tasks.core.wording import agreeing, and_more, counted, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table, reading
 from tasks.results.run_record import Count, JsonDocument, at
 from tasks.results.warehouse.views import Rows
@@ -87,6 +87,7 @@ def gold_document(verified: Verified) -> Document:
         golds = counted(len(differing), "translated gold")
         ids = shorten(differing, MAX_IDS)
         translated.append(Sentence(f"{golds} with another result than on SQLite: {ids}", "warning"))
+    faults = len(report.faults)
     blocks = (
         Sentence(verified.engine),
         *translated,
@@ -100,10 +101,11 @@ def gold_document(verified: Verified) -> Document:
         *_undecided(verified),
     )
     return Document(
-        f"{counted(len(report.faults), 'gold')} failing, stopped or too large",
+        f"{faults:,} of {counted(len(report.checks), 'gold query')} {agreeing('fails', faults)} or "
+        f"{agreeing('exceeds', faults)} a limit",
         blocks,
         (Span("Crosscheck · golds of ", "quiet"), Span(benchmark.name, "strong"), revision),
-        f"{len(report.checks):,} gold queries of {verified.golds.source}",
+        f"Gold queries of {verified.golds.source}",
         "bad" if report.faults else "",
         reading(
             Sentence(

@@ -179,7 +179,7 @@ def _variable(settings: BackboneSettings, name: str) -> str:
     if not value:
         raise ConfigurationError(
             f'Backbone "{settings.name}" needs {what} in the environment variable {name}, which is not '
-            f"set. Set it (export {name}=...), or choose a backbone that needs none: --backbone offline."
+            f"set. Set it (export {name}=...), or choose a backbone that needs none, such as offline."
         )
     if not (value.isascii() and value.isprintable()):
         raise ConfigurationError(

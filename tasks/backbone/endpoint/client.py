@@ -72,6 +72,8 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
         case TimeoutError():
             message = f"no reply within {timeout_s:g} s"
             return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return Refusal("connection", f"nothing listens at {cause.host}:{cause.port}", UP)
         case aiohttp.ClientPayloadError():
             return Refusal("garbled", f"the answer is cut off or damaged ({message})")
         case aiohttp.ClientResponseError():

@@ -352,7 +352,8 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     """
     if not runs:
         raise DataError(
-            f'There is no run "{reference}": no run has been recorded yet. Run "crosscheck evaluate".'
+            f'There is no run "{reference}": this working folder has none yet. Run "crosscheck evaluate", or name '
+            "another folder with --home or CROSSCHECK_HOME."
         )
     if latest := LATEST.fullmatch(reference):
         return _latest(int(latest[1] or 0), reference, runs)

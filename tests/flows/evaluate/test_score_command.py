@@ -323,7 +323,7 @@ def test_a_missing_prediction_is_named_in_the_summary(demo: list[Question], tmp_
     ran = run("score", "--predictions", str(file), "--limit", "3", "--sql-column", "SQL")
     assert ran.code == 0
     assert (
-        f"1 of 3 questions has no answer (no_answer) and counts as wrong ({demo[2]['question_id']})."
+        f"1 of 3 questions ({demo[2]['question_id']}) has no answer (no_answer) and counts as wrong."
         in ran.out
     )
 

@@ -432,7 +432,7 @@ def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
         "files": "/home/us/weak-1.yaml",
         "questions": "the first 20",
         "settings changed": "x.y=1",
-        "answers": "new replies were requested",
+        "replies": "new ones were requested",
     }
 
 
