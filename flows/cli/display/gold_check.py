@@ -105,7 +105,7 @@ def gold_document(verified: Verified) -> Document:
         f"{agreeing('exceeds', faults)} a limit",
         blocks,
         (Span("Crosscheck · golds of ", "quiet"), Span(benchmark.name, "strong"), revision),
-        f"Gold queries of {verified.golds.source}",
+        verified.golds.source,
         "bad" if report.faults else "",
         reading(
             Sentence(
