@@ -107,8 +107,7 @@ BAR = 30
 def score_sentence(record: RunRecord) -> Sentence:
     """Return the score with its rule, numerator, denominator and interval; none of a run that has not finished."""
     if not record.is_finished:
-        so_far = f"{record.score.correct:,} of {counted(record.score.total, 'question')}"
-        return Sentence(f"no execution accuracy: the run has not finished. Right so far: {so_far}")
+        return Sentence("no execution accuracy: the run has not finished")
     return Sentence(("execution accuracy ", Span(percent(record.score), "strong"), record.score_in_brackets))
 
 
@@ -286,8 +285,9 @@ def _first_screen(record: RunRecord, compared: Comparison | None, seconds: float
     yield from _head(record)
     yield from _score(record)
     yield from _problems(record)
-    yield from _waterfall(record)
-    yield from _turns(record)
+    if record.is_finished:
+        yield from _waterfall(record)
+        yield from _turns(record)
     yield Sentence("")
     yield Sentence(cost_sentence(record, seconds))
     yield from compared_sentences(compared)

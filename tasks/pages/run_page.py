@@ -190,6 +190,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     title = f"{record.pipeline} with {record.backbone} on {record.benchmark}"
     score = record.score
     range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
+    found = f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}."
     blocks: list[Block] = [
         *variant_sentences(record),
         _glance(view, links),
@@ -210,7 +211,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         f"{title}: {percent(score)}",
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
-        f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
+        found if record.is_finished else "There is no execution accuracy: the run has not finished.",
         footer=reading(*footer),
         name=f"{percent(score)}: {title}",
         packed=sections,

@@ -343,6 +343,8 @@ class RunRecord(RunHeader):
     def __str__(self) -> str:
         title = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
         state = "" if self.status == "complete" else f" ({self.status})"
+        if not self.is_finished:
+            return f"{title}{state}"
         return f"{title}{state}: execution accuracy {percent(self.score)}{self.score_in_brackets}"
 
     def __repr__(self) -> str:
@@ -372,12 +374,14 @@ class RunRecord(RunHeader):
 
     @property
     def score(self) -> Score:
-        """The headline score."""
-        return self.scores.get(self.rule) or Score(0, 0, rule=self.rule)
+        """The headline score; that of no question if the run has not finished."""
+        return (self.is_finished and self.scores.get(self.rule)) or Score(0, 0, rule=self.rule)
 
     @property
     def variants(self) -> dict[str, Score]:
-        """The score of each variant under the headline rule."""
+        """The score of each variant under the headline rule; none if the run has not finished."""
+        if not self.is_finished:
+            return {}
         return {name: score for name, score in self.scores.items() if score.variant == name}
 
 

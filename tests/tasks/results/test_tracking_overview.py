@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from flows.runtime.summary import next_steps
 from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
 from tasks.pages.run import BAR, bar, run_document
+from tasks.pages.run_page import RunView, run_page
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
@@ -96,6 +98,20 @@ def test_a_failed_question_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert "1 of 11 questions has no answer (backbone_error) and counts as wrong" in text
     assert f"crosscheck rerun {record.run_id} retries only those" in text
     assert "without SQL" not in text
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "killed"])
+def test_an_unfinished_run_has_no_score_and_is_not_to_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    rows = make_report(11).rows  # the last one has no answer, and could be asked again
+    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    record = record.model_copy(update={"status": status})
+    page = run_page(RunView(record, {}), ())
+    shown = [*on_terminal(record, monkeypatch, compared=False), *next_steps(record), page.title, str(record)]
+    text = " ".join(" ".join(shown).split())
+    assert record.retryable == 1 and "crosscheck rerun" not in text and "%" not in text
+    assert "the run has not finished" in text and "The command that began the run continues it" in text
 
 
 def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
