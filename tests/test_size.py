@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 904,
     "flows/cli": 4_822,
-    "flows/evaluate": 7_003,
+    "flows/evaluate": 7_002,
     "flows/matrix": 1_135,
     "flows/pipelines": 959,
     "flows/prefect": 2_492,
@@ -23,7 +23,7 @@ BUDGETS = {
     "tasks/core": 1_418,
     "tasks/database": 5_626,
     "tasks/documents": 1_367,
-    "tasks/pages": 2_860,
+    "tasks/pages": 2_862,
     "tasks/results": 6_698,
     "tasks/retrieval": 1_542,
     "tasks/scoring": 5_290,

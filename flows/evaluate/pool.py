@@ -35,9 +35,8 @@ class Answers:
     recorded: int = 0  # those of them that Prefect has recorded, of a shard
     launches: int = 0  # task runs of the evaluation itself that launched shards
     fatal: str = ""  # error message that ended the run early
-    ended: float = field(
-        default_factory=time.monotonic
-    )  # when the last question had been answered and scored
+    # when the last question had been answered and scored
+    ended: float = field(default_factory=time.monotonic, compare=False)
 
 
 Score = Callable[[Question, Outcome], Awaitable[None]]

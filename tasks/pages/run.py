@@ -225,8 +225,10 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
         warnings = counted(len(compared.warnings), "warning", "is")
-        command = f"crosscheck compare {compared.a.run_id} {compared.b.run_id}"
-        yield Sentence(f"{warnings} about this comparison: {command}", "warning")
+        command = (
+            f": crosscheck compare {compared.a.run_id} {compared.b.run_id}" if compared.same_system else ""
+        )
+        yield Sentence(f"{warnings} about this comparison{command}", "warning")
 
 
 def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:

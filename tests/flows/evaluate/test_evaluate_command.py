@@ -1,8 +1,8 @@
 """`crosscheck evaluate` as users run it: real processes, a real Prefect server, a real MLflow store, a real API."""
 
 import json
-import os
 import shutil
+import webbrowser
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,15 +44,16 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Opened:
-    """Evaluate six questions, with a program in place of the one that opens pages on Linux."""
+    """Evaluate six questions, with a program in place of the browser."""
     folder = tmp_path_factory.mktemp("evaluated")
-    file, program = folder / "opened", folder / "bin" / "xdg-open"
-    program.parent.mkdir()
+    file, program = folder / "opened", folder / "browser"
     program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
     program.chmod(0o755)
     line = in_process.served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
-    line.environment = {**line.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
+    line.environment = {**line.environment, "BROWSER": str(program)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(webbrowser, "_tryorder", None)  # so that it reads BROWSER again
+        ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
     return Opened(ran, line.home, file)
 
 
@@ -64,7 +65,9 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert ran.code == 0, ran.err
     page = evaluated.home / "reports" / f"{ran.json['run_id']}.html"
     assert f"The page is {page}." in ran.err and "augmented_sql" in page.read_text(encoding="utf-8")
-    wait_until(lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == str(page))
+    wait_until(
+        lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == page.as_uri()
+    )
     result = ran.json
     assert RunRecord.model_validate(result).run_id == result["run_id"]
     assert result["questions"] == 6
