@@ -75,6 +75,7 @@ class _Measuring(OfflineBackbone):
         self.input_tokens += sum(tokens(len(text)) for text in sent_texts(request))
         self.output_tokens += tokens(len(stored_text(reply)))
         stage = request.origin.stage if request.origin else None
+        # the offline backbone leaves out the reasoning that the format of a structured reply begins with
         if request.schema is not None and self.formats.format(stage).reasons:
             self.output_tokens += ASSUMED_REASONING
         return reply

@@ -180,8 +180,10 @@ async def _differing(
             await workers.execute(database, sql, rows=COMPARED_ROWS, timeout_s=benchmark.settings.timeout_s)
             for database, sql in sqls
         ]
-        whole = all(result.ok and len(result.rows) == result.row_count for result in (original, translated))
-        return whole and not strict(original.rows, translated.rows, ordered=False)
+        both_complete = all(
+            result.ok and len(result.rows) == result.row_count for result in (original, translated)
+        )
+        return both_complete and not strict(original.rows, translated.rows, ordered=False)
 
     checks = [check for check in report.first_finished if check.database_id in originals]
     results = await asyncio.gather(*map(differs, checks))

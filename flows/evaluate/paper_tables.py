@@ -85,14 +85,14 @@ class PaperRun:
 
 
 def paper_runs(stored: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun, ...]:
-    """Return finished runs with the schemas of their databases, named A, B, ... in their order."""
+    """Return runs, which must be finished, with the schemas of their databases, named A, B, ... in their order."""
     runs = []
     for position, run in enumerate(stored):
         if run.status not in FINISHED:
             raise DataError(f"The run {run.run_id} is not finished ({run.status}): it has no result yet.")
         try:
             schemas = schemas_of(run, folders)
-        except CrosscheckError:
+        except CrosscheckError:  # tables that need no schema are made all the same
             schemas = {}
         runs.append(PaperRun(f"{chr(ord('A') + position % 26)}{position // 26 or ''}", run, schemas))
     return tuple(runs)

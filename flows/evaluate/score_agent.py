@@ -405,7 +405,9 @@ class _AgentRun:
             try:
                 answer = self.agent(question, database)
                 future.set_result(self._awaited(answer) if inspect.isawaitable(answer) else answer)
-            except BaseException as error:  # also SystemExit, and those that mean something else to a future
+            except (
+                BaseException
+            ) as error:  # also SystemExit, and CancelledError, which would cancel the future
                 future.set_exception(_AgentError(described(error)))
 
         threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()

@@ -118,9 +118,13 @@ async def _launch(settings: EvaluationSettings, shard: Shard) -> _ShardRun:
 async def _wait(
     shard_runs: Sequence[_ShardRun], settings: EvaluationSettings, results: PersistedResults, control: Control
 ) -> Answers:
+    """Return what the shards answered; their evaluation asks the questions of a shard that was refused or not taken.
+
+    A shard whose worker crashed is launched again. If every shard is refused, the settings are wrong.
+    """
     answers = Answers()
     refusals = []
-    busy = time.monotonic()
+    last_running = time.monotonic()
     while waiting := [shard_run for shard_run in shard_runs if not shard_run.ended]:
         if control.stop.is_set():
             raise Interrupted(
@@ -150,19 +154,20 @@ async def _wait(
                         "run again."
                     )
                 shard_run.ended = True
-            elif (state.ended or shard_run.stuck) and not await _again(shard_run, settings, control):
+            elif (state.ended or shard_run.stuck) and not await _launched_again(shard_run, settings, control):
                 refusals.append(f"{shard_run.shard}: {state.message or 'no worker began it.'}")
-        if len(refusals) == len(shard_runs):  # every shard was refused: a configuration error, not a crash
+        if len(refusals) == len(shard_runs):
             raise ConfigurationError(refusals[0])
         control.progress.step(_progress(shard_runs))
         if any(shard_run.state == "RUNNING" for shard_run in shard_runs):
-            busy = time.monotonic()
-        elif time.monotonic() - busy > NO_WORKER_S:
+            last_running = time.monotonic()
+        elif time.monotonic() - last_running > NO_WORKER_S:
             await _take_back([shard_run for shard_run in shard_runs if not shard_run.ended], control)
         with suppress(TimeoutError):
             await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
     for refusal in refusals:
         control.progress.note(f"{refusal} The evaluation ran its questions itself.")
+    # a task run opened the shards, and one launched each of them, each time
     answers.launches = 1 + sum(1 + shard_run.lost for shard_run in shard_runs)
     return answers
 
@@ -183,8 +188,8 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
     return False
 
 
-async def _again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
-    """Launch a shard again whose worker crashed; return False if it failed otherwise or crashed too often."""
+async def _launched_again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
+    """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often."""
     if shard_run.stuck:
         await abandon([shard_run.flow_run], "The worker that took it did not begin.")
     if (shard_run.state == "CRASHED" or shard_run.stuck) and shard_run.lost < MAX_WORKERS_LOST:

@@ -254,7 +254,8 @@ async def _evaluate(
 ) -> NightEntry:
     """Evaluate one cell; an error, an unexpected one included, becomes part of the entry.
 
-    `check` refuses databases with which the scores could not be compared.
+    `left` evaluations, this one included, share what is left of the budget. `check` refuses databases with which the
+    scores could not be compared.
     """
     epoch = night if ask_again else None
     control = Control()
@@ -263,6 +264,7 @@ async def _evaluate(
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
             preparation = limits.prepare(cell, left, control, lambda prepared: check(prepared.databases))
             evaluate = evaluation_flow(control, preparation)
+            # A flow run is begun again while Prefect's server does not answer.
             async for beginning in async_beginnings(control, partial(time.sleep, RESTART_S)):
                 with beginning:
                     state = await evaluate(preparation.settings, return_state=True)
@@ -272,10 +274,11 @@ async def _evaluate(
     except Interrupted:
         raise
     except Exception as error:
-        kind = "" if isinstance(error, CrosscheckError) else f"{type(error).__name__}: "
-        if kind:
+        problem = str(error)
+        if not isinstance(error, CrosscheckError):  # a bug
             log.exception("%s: %s", " | ".join(names), error)
-        return NightEntry(*names, problem=f"{kind}{error}", continue_with=evaluation.command(epoch))
+            problem = f"{type(error).__name__}: {error}"
+        return NightEntry(*names, problem=problem, continue_with=evaluation.command(epoch))
 
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:

@@ -157,7 +157,7 @@ def results_or_raise(gathered: Sequence[A | BaseException], /) -> tuple[A, ...]:
 def results_or_raise(gathered: Sequence[object], /) -> tuple[object, ...]:
     """Return what `asyncio.gather(..., return_exceptions=True)` has found.
 
-    It awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.
+    With it, `gather` awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.
 
     Raises:
         BaseException: that of the first stage, in their order, that failed.

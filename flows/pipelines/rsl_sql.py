@@ -31,11 +31,12 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     """Take one question through the four steps of RSL-SQL, and then through DAC's correction if that is on."""
     settings, record = context.settings, context.record
     few_shot = context.with_demonstrations(question)
-    described, augmented = settings.linking.descriptions, settings.augmentation.descriptions
-    widest = await context.view_for(question, descriptions=described or augmented)
-    full = replace(widest, descriptions=augmented)
+    # column descriptions stand in the prompts of linking, of the later steps, of both or of none
+    in_linking, in_augmentation = settings.linking.descriptions, settings.augmentation.descriptions
+    described = await context.view_for(question, descriptions=in_linking or in_augmentation)
+    full = replace(described, descriptions=in_augmentation)
 
-    sql1, link = await link_both_ways(question, replace(full, descriptions=described), context)
+    sql1, link = await link_both_ways(question, replace(full, descriptions=in_linking), context)
     record.sql("preliminary_sql", sql1)
 
     view = full.reduced_to(link)
@@ -53,7 +54,7 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
         final = record.sql("self_correction", await correct("self-correction", final, prompt, context))
     if settings.dac is not None:
         decomposition = await decompose(question, full, settings.dac, context)
-        final = await decomposition.correct(final)
+        final = await decomposition.correct(final)  # it records its own steps
     return final
 
 

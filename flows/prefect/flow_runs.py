@@ -87,8 +87,9 @@ def flow_run_id() -> UUID:
 def final_state(result: RunRecord, message: str = "") -> Any:
     """Return the final state of the flow run of an evaluation or a re-run; it says what is left.
 
-    A re-run of which every question failed again has failed. The state holds the result in quotes: Prefect does not
-    search it for futures, 0.5 s for a thousand questions. Without a message it says the result in words.
+    A re-run of which every question failed again has failed. The state holds the result in a `quote`, so that Prefect
+    does not search it for futures, which takes 0.5 s for a thousand questions. Without a message it says the result in
+    words.
     """
     from prefect.states import Completed, Failed
     from prefect.utilities.annotations import quote

@@ -58,7 +58,7 @@ def create_database(path: Path) -> None:
 
 
 def migrate(path: Path) -> None:
-    """Create the database by Prefect's migrations if there is none, and keep the template.
+    """Create the database by Prefect's migrations if there is none, and keep a copy as the template of later ones.
 
     Two evaluations may begin together in a new working folder: the second waits until the first has created it.
     """

@@ -212,18 +212,22 @@ class RecordedBackbone:
         # independent of the file's path
         self.identity: Mapping[str, Any] = {"kind": "replay", "recording": recording.digest, "match": match}
         self.served = Served()
-        self._at: dict[Origin | None, RecordedReply] = {reply.origin: reply for reply in recording.replies}
-        self._to: dict[str, RecordedReply] = {}
+        self._by_origin: dict[Origin | None, RecordedReply] = {
+            reply.origin: reply for reply in recording.replies
+        }
+        self._by_request: dict[str, RecordedReply] = {}
         for reply in recording.replies:
             if reply.request:
-                self._to.setdefault(reply.request, reply)
+                self._by_request.setdefault(reply.request, reply)
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        of_question = self._at.get(request.origin)
-        recorded = of_question if of_question and of_question.request == digest else self._to.get(digest)
+        of_question = self._by_origin.get(request.origin)
+        recorded = (
+            of_question if of_question and of_question.request == digest else self._by_request.get(digest)
+        )
         if recorded is not None:
             self.served.by_request += 1
         elif self.match == "stage" and of_question:
@@ -252,10 +256,10 @@ class RecordedBackbone:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
         missing = f"no recorded reply for {origin} in {self.recording.path}"
-        if origin in self._at:
+        if origin in self._by_origin:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
         other = next(
-            (reply.database for reply in self._at.values() if str(reply.origin) == str(origin)), None
+            (reply.database for reply in self._by_origin.values() if str(reply.origin) == str(origin)), None
         )
         if other:
             return f"{missing}: the one there is about the database {other}, not {origin.database}"

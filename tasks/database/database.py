@@ -171,7 +171,7 @@ def _without_password(url: str) -> tuple[str, str]:
     """Return a URL without its password, and the password."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port  # raises if it is no number
     except ValueError as error:
         scheme, _, _ = url.partition("://")
         raise ConfigurationError(

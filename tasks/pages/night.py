@@ -88,6 +88,7 @@ _NAMES = (
 
 
 def _difference(entry: NightEntry, level: float) -> tuple[Cell, ...]:
+    """Return the cells of difference, interval, its plot, broken, fixed and p."""
     comparison = entry.comparison
     if not comparison:
         return DASH, "", "", DASH, "", DASH

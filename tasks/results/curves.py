@@ -161,5 +161,11 @@ def _turn_point(turn: Mapping[str, Any]) -> LinePoint:
         f"{counted(turn['running'], 'question')} still running, {cost_in_words(turn)} per question"
     )
     return LinePoint(
-        float(turn["turn"]), 100 * turn["value"], 100 * low, 100 * high, "b", tip, str(turn["turn"])
+        x=float(turn["turn"]),
+        y=100 * turn["value"],
+        low=100 * low,
+        high=100 * high,
+        kind="b",  # drawn as side B of a comparison
+        tip=tip,
+        label=str(turn["turn"]),
     )

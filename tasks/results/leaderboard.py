@@ -222,6 +222,7 @@ def _file(run: RunRecord) -> str:
 
 
 def _why_unranked(run: RunRecord, by: str) -> str:
+    """Return why a run is not ranked, as a clause; "" if it is. `by` names a score; "" for execution accuracy."""
     if why := run.why_unranked:
         return why
     if retryable := run.retryable:

@@ -144,9 +144,9 @@ class RunHeader(Described, BaseModel):
 
     @property
     def label(self) -> str:
-        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's time.
+        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's name.
 
-        A second one on one day has its time, too.
+        That is a date, with the time if it is the second nightly run of a day.
         """
         night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
         repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""

@@ -93,6 +93,7 @@ def schema_words(names: Iterable[str]) -> frozenset[str]:
     """
     words = set()
     for name in names:
+        # split at capitals, digits and underscores; and as it is, split at digits alone
         parts = re.findall(r"[^\W\d_]+", HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
         words |= {fold(part) for part in parts}
     return frozenset(word for word in words if len(word) > 1 and word not in FUNCTION_WORDS)

@@ -36,9 +36,13 @@ def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
         return None
     by_query = {id(sources.scope.expression.unnest()): sources for sources in scopes}
     return Resolution(
-        frozenset(table for sources in scopes for table in sources.tables.values()),
-        tuple((column, s.find_in_chain(column, by_query)) for s in scopes for column in s.columns()),
-        frozenset(home for sources in scopes for home in sources.joined_using()),
+        tables=frozenset(table for sources in scopes for table in sources.tables.values()),
+        columns=tuple(
+            (column, sources.find_in_chain(column, by_query))
+            for sources in scopes
+            for column in sources.columns()
+        ),
+        using=frozenset(column for sources in scopes for column in sources.joined_using()),
     )
 
 

@@ -83,8 +83,8 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
                 from flows.evaluate.preparation import check_budget
 
                 check_budget([settings], self.budget)
-            repeated, preparation = (None, None) if self.again else find_known(settings, control)
-            if repeated is None:
+            known, preparation = (None, None) if self.again else find_known(settings, control)
+            if known is None:
                 evaluated = run_evaluation(settings, control, preparation=preparation)
 
         from flows.runtime.summary import print_repeated, print_summary
@@ -92,13 +92,13 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         def show(stream: TextIO) -> None:
             if evaluated:
                 print_summary(evaluated, self.folder, stream, details=self.details, prefect=control.prefect)
-            elif repeated:
-                print_repeated(repeated, self.folder, stream, details=self.details)
+            elif known:
+                print_repeated(known, self.folder, stream, details=self.details)
 
-        record = evaluated or repeated
+        record = evaluated or known
         assert record is not None
         code = evaluated.exit_code if evaluated else ExitCode.DONE
-        repeats = None if code else self.repeats
+        repeats = None if code else self.repeats  # a run with failures is not repeated
         if repeats and self.as_json:  # the object is that of the repeats
             show(sys.stderr)
         else:

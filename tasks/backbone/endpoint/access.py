@@ -30,21 +30,22 @@ class KeyCommand:
         self._name = name
         self._secrets = secrets
         self._key = ""
-        self._until = float("-inf")
-        self._running = asyncio.Lock()
+        self._valid_until = float("-inf")
+        self._one_at_a_time = asyncio.Lock()
 
     async def key(self) -> str:
         """Return the key; run the program if the last one is older than `KEPT_S`."""
-        async with self._running:
+        async with self._one_at_a_time:
             loop = asyncio.get_running_loop()
-            if loop.time() >= self._until:
+            if loop.time() >= self._valid_until:
                 try:
                     self._key = await asyncio.to_thread(self.run)
                 except ConfigurationError as error:
+                    # It ends the run, whose questions can be asked again once the program works.
                     raise BackboneError(str(error), transient=True, fatal=True, retried=True) from error
                 if self._key not in self._secrets:
                     self._secrets.append(self._key)
-                self._until = loop.time() + KEPT_S
+                self._valid_until = loop.time() + KEPT_S
             return self._key
 
     def run(self) -> str:

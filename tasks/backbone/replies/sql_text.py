@@ -207,14 +207,14 @@ def _goes_on(word: str | None, words: Collection[str]) -> bool:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Split a text at its blank lines, but for those within a query."""
-    start = behind = 0
+    start = end_of_query = 0
     for blank in _BLANK.finditer(text):
-        if blank.start() < behind or _CONTINUED.match(text, blank.end()):
-            continue
+        if blank.start() < end_of_query or _CONTINUED.match(text, blank.end()):
+            continue  # the blank line is part of a query
         query = _START_OF_LINE.search(text, start, blank.start())
         if query and _is_query(text, query.start("sql")):
-            behind = _end_of_query(text, query.start("sql"))
-        if blank.start() >= behind:
+            end_of_query = _end_of_query(text, query.start("sql"))
+        if blank.start() >= end_of_query:
             yield text[start : blank.start()]
             start = blank.end()
     yield text[start:]

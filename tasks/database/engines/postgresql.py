@@ -160,7 +160,7 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
     def gate(self) -> PostgresqlGate:
-        self._padding = _padding(self._connection)
+        self._filler = _filler(self._connection)
         return gate_of(self._connection)
 
     def begin(self, deadline: Deadline) -> None:
@@ -168,12 +168,13 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         self._connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
 
     def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """Send a query after a comment that names its limit, by which queries that run on are found."""
         cursor = self._connection.cursor()
-        chunk = CHUNK if driver().pq.version() >= 170000 else 1
-        sql = f"-- limit {limit_s} {self._padding}\n{sql}"
+        chunk = CHUNK if driver().pq.version() >= 170000 else 1  # libpq 17 is the first that streams chunks
+        sql = f"-- limit {limit_s} {self._filler}\n{sql}"
         rows = cursor.stream(sql, size=chunk)
         first = next(rows, None)
-        described = cursor.description
+        described = cursor.description  # None without a row
         columns = self._described(sql) if described is None else tuple(column.name for column in described)
         return columns, rows if first is None else chain([first], rows)
 
@@ -217,7 +218,7 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         self._connection.close()
 
 
-def _padding(connection: "psycopg.Connection[Any]") -> str:
+def _filler(connection: "psycopg.Connection[Any]") -> str:
     """Return the comment before each query that fills what `pg_stat_activity` shows of it.
 
     Other sessions of the role, whose SQL a model may have written, do not see a gold there.

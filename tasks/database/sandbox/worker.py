@@ -35,7 +35,9 @@ def main() -> None:
     """Execute jobs until the parent ends."""
     jobs, replies = _private_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.stack_size(256 * 1024)
+    threading.stack_size(
+        256 * 1024
+    )  # of the thread that waits for the parent's end: the limit counts its stack
     threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
     first = _read(jobs)
     if first is None:
@@ -44,7 +46,7 @@ def main() -> None:
     restrict_process(limits)
     sessions: OrderedDict[Location, Session] = OrderedDict()
     _write(replies, Reply("ready"))
-    os.dup2(1, 2)
+    os.dup2(1, 2)  # from now on nobody reads standard error, and a full pipe would block
     while (message := _read(jobs)) is not None:
         reply = _done(message, sessions, limits)
         _write(replies, reply)

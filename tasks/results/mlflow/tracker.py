@@ -160,13 +160,16 @@ class Tracker:
         return replace(self._tracked, problem=problem)
 
     def _log_waiting(self) -> None:
-        """Log the runs that were kept because MLflow could not be reached, unless another process is doing so."""
+        """Log the runs that were kept because MLflow could not be reached, unless another process is doing so.
+
+        After the first that cannot be logged, the others wait for the next run: MLflow does not answer yet.
+        """
         if not self._waiting.is_dir():
             return
         with suppress(Timeout, CrosscheckError), FileLock(self._waiting / ".lock").acquire(blocking=False):
             for file in sorted(self._waiting.glob("*.json")):
-                later = Tracker(self._home, self.store)
-                problem = attempt(self.store, partial(later._log_kept, file))
+                tracker = Tracker(self._home, self.store)
+                problem = attempt(self.store, partial(tracker._log_kept, file))
                 if problem:
                     _LOG.warning("The run that is kept in %s is not logged yet: %s", file, problem)
                     return

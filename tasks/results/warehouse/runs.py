@@ -107,7 +107,7 @@ class Warehouse:
             _update(connection, run_id, facts)
 
     def abandon(self, run_id: str, status: Unfinished) -> bool:
-        """Note that a run ended without a report; its questions stay, and so does one that did end with one.
+        """Note that a run ended without a report; its questions stay. A run that has already ended is left as it is.
 
         Return whether it had not ended.
         """

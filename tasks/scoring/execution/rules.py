@@ -45,7 +45,7 @@ def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
 
 
 def comparable(value: Any) -> Hashable:
-    """Return a hashable stand-in that is equal exactly when the values are; NaN gets one of its own.
+    """Return a hashable stand-in that is equal when the values are; NaN has one of its own, a list that of its tuple.
 
     >>> comparable(float("nan")) == comparable(float("nan"))
     True

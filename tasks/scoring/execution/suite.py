@@ -90,9 +90,9 @@ def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict
 
 
 def _foreign(database: Database, location: Location) -> str:
-    """Return why a file is no database of the same schema; "" if it is one."""
+    """Return why a file is no database of the same schema, whose views may be missing; "" if it is one."""
     try:
-        structure = engine_of(location).read(location, database.id, 0)
+        structure = engine_of(location).read(location, database.id, sample_rows=0)
     except DataError as error:
         return str(error)
     names = {

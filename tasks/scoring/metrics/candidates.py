@@ -255,9 +255,9 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
 def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
-    The interval is the normal one of the mean of the questions' differences; None of one question. `extra` is what a
-    question costs more than one candidate alone, of money 1,000 questions; for each point gained None where nothing is
-    gained.
+    The interval is the normal one of the mean of the questions' differences; None of one question. `extra_...` is how
+    much more than one candidate alone a question costs, in US dollars for 1,000 questions. `usd_per_1000_and_point` is
+    None where nothing is gained.
     """
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)

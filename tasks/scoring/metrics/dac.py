@@ -290,11 +290,12 @@ def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, Value]:
+    """Count the questions that a stage fixed and broke; names of stages begin with their number, `3_adjustment`."""
     before, after = [], []
     for score in scored:
         names = list(score.stages)
         position = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
-        if position:
+        if position:  # the stage ran, and another one before it
             before.append(is_right(score.stages[names[position - 1]], rule))
             after.append(is_right(score.stages[names[position]], rule))
     fixed, broken = flips(before, after)

@@ -136,8 +136,9 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, An
     medians: dict[str, float | None] = {}
     for name, (field_name, score) in SCORES.items():
         measured: list[Trials] = [getattr(timing, field_name) for timing in timings]
-        trials = [100 * sum(map(score, trial)) / questions for trial in zip(*measured, strict=True)] or [0.0]
-        spread = {"mean": fmean(trials), "low": min(trials), "high": max(trials)}
+        of_trials = [100 * sum(map(score, trial)) / questions for trial in zip(*measured, strict=True)]
+        of_trials = of_trials or [0.0]  # no answer is right
+        spread = {"mean": fmean(of_trials), "low": min(of_trials), "high": max(of_trials)}
         spreads[name] = spread if questions else None
         medians[f"{name}_median"] = of_all(score([_median(trials)]) for trials in measured)
     steps = [timing.step_ratio for timing in timings if timing.step_ratio is not None]

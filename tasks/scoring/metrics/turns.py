@@ -82,13 +82,16 @@ def turns(run: ScoredRun) -> Measurement | None:
         return None
     mean_turns = Ratio(sum(lengths), len(agents))
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
-    reasons = (note.removeprefix(NOT_SUBMITTED) for note in notes)  # a trajectory does not say
+    reasons = (
+        note.removeprefix(NOT_SUBMITTED) for note in notes
+    )  # none of a trajectory: its file has no reasons
     calls = [call for agent in agents for call in agent.calls]
     costs = [cost for agent in agents for cost in agent.costs]
+    # A call has the kind of its error, "" for none, None where a trajectory does not say.
     unknown = any(call["error"] is None for call in calls)
     errors = Counter(call["error"] for call in calls if call["error"])
     queries = sum(bool(call["sql"]) for call in calls)
-    points = dict.fromkeys((*range(1, min(longest, MAX_POINTS) + 1), longest))
+    shown_turns = dict.fromkeys((*range(1, min(longest, MAX_POINTS) + 1), longest))
     data: dict[str, Any] = {
         "turns": asdict(mean_turns),
         "most": longest,
@@ -101,7 +104,7 @@ def turns(run: ScoredRun) -> Measurement | None:
         "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in agents), queries)),
         "input_tokens_per_turn": _mean([cost["input"] for cost in costs]),
         "output_tokens_per_turn": _mean([cost["output"] for cost in costs]),
-        "curve": [_point(agents, turn) for turn in points],
+        "curve": [_point(agents, turn) for turn in shown_turns],
     }
     stepped = {"ex_after": "value", "usd_after": "usd", "tokens_after": "tokens"}
     series = {f"turns/{name}": [point[key] for point in data["curve"]] for name, key in stepped.items()}

@@ -40,7 +40,7 @@ async def test_an_expired_token_is_replaced_and_no_message_holds_one(
         await backbone.complete(ASKED)
         await backbone.complete(ASKED)
         monkeypatch.setattr(key_command, "KEPT_S", 0.0)
-        backbone._access.command._until = 0.0  # type: ignore[union-attr]  # three minutes later
+        backbone._access.command._valid_until = 0.0  # type: ignore[union-attr]  # three minutes later
         await backbone.complete(ASKED)
         fake_openai.script(unauthorized("token-3-secret or token-1-secret"))
         with pytest.raises(
