@@ -61,7 +61,8 @@ def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> Eval
 def names_of(evaluation: EvaluationForm) -> tuple[str, str, str]:
     """Return the names of benchmark, backbone and pipeline under which the run of a form is stored.
 
-    A file that cannot be read is named by its own name.
+    Where settings cannot be read, the name is that of their file without `.yaml`, or the attribute of
+    `file.py:attribute`.
     """
 
     def name_of(kind: str) -> str:

@@ -130,6 +130,7 @@ def paper_tables(runs: Sequence[PaperRun]) -> Iterator[PaperTable]:
 def _steps(run: PaperRun) -> PaperTable:
     groups = run.groups
     names: list[str | None] = [*stage_names(run.rows)]
+    # The final answer, None, has a row of its own where its score is not that of the last stage.
     if not names or run.right(run.rows, names[-1]) != run.right(run.rows):
         names.append(None)
     rows = tuple(
@@ -140,16 +141,19 @@ def _steps(run: PaperRun) -> PaperTable:
 
 
 def _ablations(runs: Sequence[PaperRun]) -> PaperTable:
+    """Compare every run with the first; the change is unknown unless both have scored the same questions."""
     grades = _grades(runs)
     first = runs[0]
     first_ids = {row.question.id for row in first.rows}
     rows = []
     for run in runs:
         groups = run.groups
-        total, base = run.right(run.rows), first.right(first.rows)
+        accuracy = run.right(run.rows)
+        first_accuracy = first.right(first.rows)
+        has_same_questions = {row.question.id for row in run.rows} == first_ids
         change = None
-        if total and base and {row.question.id for row in run.rows} == first_ids:
-            change = points(total.correct / total.total - base.correct / base.total)
+        if accuracy and first_accuracy and has_same_questions:
+            change = points(accuracy.correct / accuracy.total - first_accuracy.correct / first_accuracy.total)
         cells = [run.right(groups.get(grade)) for grade in grades]
         rows.append((run.name, [*cells, "" if run is first else change]))
     return PaperTable(

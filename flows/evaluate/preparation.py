@@ -427,11 +427,13 @@ def check_budget(
 
 
 def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
-    """Return why calls have no price and are not free, by name of the backbone."""
-    writers = writer_settings(settings)
-    used = (writers.backbone, *writers.writers) if selecting_calls(settings) else writers.writers
+    """Return the backbones whose calls are paid and have no known price: by name, the reason."""
+    run_backbones = writer_settings(settings)
+    called = run_backbones.writers
+    if selecting_calls(settings):  # by the run's own backbone, which need not be a writer
+        called = (run_backbones.backbone, *called)
     reasons = {}
-    for backbone in used:
+    for backbone in called:
         if kind_of(backbone).paid and backbone.tier == BATCH:
             reasons[backbone.name] = (
                 "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"

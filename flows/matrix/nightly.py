@@ -133,6 +133,7 @@ async def nightly(
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
             limit.
     """
+    # A parameter that is left out in a form is None or empty; both mean the same.
     return await as_prefect_state(
         _nightly(
             matrix,

@@ -140,7 +140,7 @@ def run_servers(
     require_room(home)
     with exclusive_servers(home, addresses):
         check_ports(addresses)
-        find_webhook()
+        find_webhook()  # an address that is not valid is an error before anything is started
         report(f"Starting Prefect, MLflow and a worker. Their logs are in {home.services}.")
         started = services(home, addresses)
         ready = False

@@ -52,7 +52,10 @@ def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:
 
 
 def write_text(text: str, file: Path, option: str, what: str, *, make_folder: bool = False) -> None:
-    """Write a text to the file that an option names; what UTF-8 cannot hold becomes "?"."""
+    """Write a text to the file that an option names; what UTF-8 cannot hold becomes "?".
+
+    The error calls the text `what`, "page". A new file that cannot be written in full is removed.
+    """
     existed = file.exists()
     try:
         if make_folder:

@@ -82,6 +82,7 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
             loop.add_signal_handler(number, stop, number)
 
     take_signals()
+    # Each flow run calls it again, since Prefect replaces the handler of SIGTERM.
     control.take_signals = take_signals
     try:
         yield

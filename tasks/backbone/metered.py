@@ -305,7 +305,7 @@ class MeteredBackbone:
             # 1. Number the request; a run whose replies cannot be read sends no more.
             self._unreadable_replies.check()
             request = self._numbered(request)
-            # 2. An equal request in flight is shared. It goes on if its callers are cancelled.
+            # 2. An equal request in flight is shared. It goes on if its callers are cancelled. Steps 3 to 5: `_answer`.
             if self._cache is None:
                 reply = await self._answer(request)
             else:
@@ -322,7 +322,7 @@ class MeteredBackbone:
             content = read(reply)
             self._count_call(request, reply, content.path)
             if content.path != FAILED or reply.truncated:
-                break  # the same limit would cut off another reply
+                break  # it was read; or it was cut off, and the same limit would cut off another reply
         self.replies += 1
         if content.path == FAILED:
             self.unreadable += 1
@@ -346,7 +346,8 @@ class MeteredBackbone:
             reply = await self.source.complete(request)
         except BackboneError:
             if self._cache:
-                self._cache.check_room()  # it was not sent, since another reply could not be stored meanwhile
+                # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
+                self._cache.check_room()
             raise
         # 5. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
         # one that stores a reply has paid for it.
@@ -355,7 +356,7 @@ class MeteredBackbone:
         if self._budget:
             self._budget.charge(request, reply, self._settings)
         if self._cache:
-            # A user's own backbone computes the key without the epoch.
+            # The reply gets its key here: a user's own backbone computes the key without the epoch.
             reply = replace(reply, call=replace(reply.call, request=key))
             await self._cache.put(reply, request, self._request_identity, self._settings.name)
         return reply

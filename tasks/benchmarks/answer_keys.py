@@ -166,12 +166,12 @@ def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
 def _profile(
     name: str, reference: str, official: Official, settings: BenchmarkSettings, places: SearchPaths
 ) -> AnswerKey:
-    """Return the key that another benchmark's questions and golds are."""
+    """Return another benchmark's questions and golds as a key; `reference` is its name or its YAML file."""
     try:
         profile = load_benchmark_settings(places.conf, reference)
     except ConfigurationError as error:
         if reference in available(places.conf, "benchmark") or reference.endswith((".yaml", ".yml")):
-            raise
+            raise  # the reference names a benchmark, so the error is about its settings
         raise ConfigurationError(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."

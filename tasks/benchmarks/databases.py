@@ -32,7 +32,10 @@ def open_benchmark_database(
 
 
 def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tuple[str, ...]:
-    """Yield a sentence for each database that differs from the benchmark's `database_sha256`."""
+    """Return a sentence for each database that differs from the benchmark's `database_sha256`.
+
+    A database that has no digest, or of which no checksum is published, is not compared.
+    """
     published = benchmark.settings.database_sha256
     return tuple(
         f"{database.location} is not the published database (its sha256 is {database.digest}, not {published[name]}): "

@@ -129,14 +129,14 @@ class ServerConnection(Connection):
         """Start one query in a read-only transaction."""
         self._started = False
         self._deadline = deadline
-        if not self._gate.check(sql):
-            return _Cursor(None, (), bool)
+        if not self._gate.check(sql):  # no statement: no transaction is begun, so none has to be ended
+            return _Cursor(columns=None, rows=(), end=bool)
         self.begin(deadline)
         watchdog = Watchdog(deadline.left + STOP_AFTER_S, self.stop)
         try:
             columns, rows = self.send(sql, math.ceil(deadline.left) + LATE_S)
         except BaseException:
-            self._end(watchdog, not deadline.past)
+            self._end(watchdog, finished=not deadline.past)
             raise
         self._started = True
         return _Cursor(columns, rows, partial(self._end, watchdog))

@@ -80,6 +80,7 @@ def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
     pattern = _mysql(escapes, ansi)
     position = 0
     while match := pattern.match(sql, position):
+        # a text in double quotes is in the group `name_` or `string_`
         yield from _plain(str(match.lastgroup).rstrip("_"), match[0], _folded)
         position = match.end()
 

@@ -274,6 +274,7 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _glance(view: RunView, links: Links) -> Cards:
+    """Return the cards at the top of the page: the comparison with the previous run, wrong answers, cost, commands."""
     record, before = view.record, links.before
     better = list(compared_sentences(before)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")
@@ -290,9 +291,9 @@ def _glance(view: RunView, links: Links) -> Cards:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
     retry = f", {number(record.to_retry)} of them can be retried" if record.to_retry else ""
     unscored = (record.questions or 0) - (record.scored or 0)
-    left = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
+    not_scored = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
     wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions-wrong")
-    broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{left}")))
+    broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{not_scored}")))
     if record.to_retry:
         to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.to_retry)}"))
     to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))

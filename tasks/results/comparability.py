@@ -102,6 +102,7 @@ def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
 
 
 def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
+    """Yield what differs between the conditions of two runs that are compared by a rule, in sentences."""
     if a.run_id == b.run_id:
         yield "A and B are the same run."
     if {a.rule, b.rule} != {rule}:

@@ -293,10 +293,11 @@ class Night:
 
     @property
     def worse(self) -> frozenset[str]:
-        """Ids of the runs whose answers were found worse, those included that are incomplete.
+        """Ids of the runs whose answers were found worse, those of incomplete runs included.
 
-        The scores of these count unanswered questions as wrong, so the trend does not decide.
+        The score of an incomplete run counts unanswered questions as wrong, so its trend does not decide.
         """
+        # `_verdict` without the problem is the verdict on the answers alone
         answered = [
             replace(entry, problem="", decline=None) if entry.problem else entry for entry in self.entries
         ]

@@ -175,9 +175,9 @@ class GroundedDemonstration:
 
     @cached_property
     def coverage(self) -> float:
-        """Share of the columns that the SQL uses, otherwise than to join, which the tokens name; 0..1.
+        """Share, 0..1, of the columns of the SQL that the tokens name; columns used only to join do not count.
 
-        Of a SQL that uses none: 1 where a token names a table. 0 where the database is not known.
+        Where the SQL uses no column: 1 if a token names a table, else 0. Where the database is not known: 0.
         """
         if self.database is None:
             return 0.0

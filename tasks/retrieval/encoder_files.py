@@ -64,7 +64,7 @@ def is_installed() -> bool:
 def available_encoder(name: str) -> str | None:
     """Return the name of an encoder that can be loaded without a network: this one, else one of an installed package.
 
-    None if there is none. A name that no encoder could have cannot be loaded.
+    None if there is none. A name that no encoder could have is no error here: it counts as one that cannot be loaded.
     """
     if not is_installed():
         return None

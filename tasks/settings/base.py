@@ -34,6 +34,7 @@ class Settings(Described, BaseModel):
             return cls(**values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
+            # The option --set gives the field `overrides`.
             name = str(first["loc"][0]).replace("overrides", "set").replace("_", "-")
             reason = first["msg"].removeprefix("Value error, ")
             raise ConfigurationError(f"--{name} {first['input']}: {sentence(reason)}") from None

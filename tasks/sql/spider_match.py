@@ -437,7 +437,10 @@ class _Merged:
     joined: Mapping[str, str]
 
     def of(self, part: Any) -> Any:
-        """Return a part of a query with such names; derived tables and queries within conditions stay as written."""
+        """Return a part of a query, in which each column of `tables` has its name in `joined`, if it has one there.
+
+        Derived tables and queries within conditions stay as written.
+        """
         if isinstance(part, ColumnUse):
             is_own = part.column.partition(".")[0] in self.tables
             column = self.joined.get(part.column, part.column) if is_own else part.column

@@ -191,6 +191,7 @@ class Show(options.Details, options.Files):
 
                 print_lists(view, listed, self.limit, stream)
 
+        # only the JSON object needs these rows: `print_lists` takes its own from `listed`
         first = {kind: rows[: self.limit] for kind, rows in listed.items()} if self.as_json else {}
         lines = {
             kind: [json_of(ListedQuestion.of(view, row)) for row in rows] for kind, rows in first.items()

@@ -330,8 +330,8 @@ def _print_model_call(console: Console, view: QuestionView, call: Call, *, whole
         console.print("  [dim]prompt and reply are not stored[/]")
     elif whole:
         for message in exchange.messages:
-            print_text(console, message.role, message.content, None)
-        print_text(console, "reply", exchange.reply, None)
+            print_text(console, message.role, message.content, most=None)
+        print_text(console, "reply", exchange.reply, most=None)
 
 
 def _mark(*, right: bool) -> str:

@@ -154,12 +154,12 @@ class OpenAIBatches(BatchProvider):
         errors = [error for error in (batch.get("errors") or {}).get("data") or () if isinstance(error, dict)]
         reasons = "; ".join(str(error.get("message") or error.get("code")) for error in errors[:3])
         return BatchState(
-            status,
-            ended,
-            (counts.get("completed") or 0) + (counts.get("failed") or 0),
-            tuple(f"files/{quote(str(file), safe='')}/content" for file in files if file),
-            (reasons or "no reason is given") if status == "failed" else "",
-            any(error.get("code") == "token_limit_exceeded" for error in errors),
+            status=status,
+            ended=ended,
+            answered=(counts.get("completed") or 0) + (counts.get("failed") or 0),
+            results=tuple(f"files/{quote(str(file), safe='')}/content" for file in files if file),
+            refused=(reasons or "no reason is given") if status == "failed" else "",
+            queue_full=any(error.get("code") == "token_limit_exceeded" for error in errors),
         )
 
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:

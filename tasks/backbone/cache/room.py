@@ -65,16 +65,19 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._there = os.open(path, os.O_RDONLY)  # kept open, so that no other folder gets its number
+        self._descriptor = os.open(path, os.O_RDONLY)  # kept open, so that no other folder gets its number
 
     def close(self) -> None:
         """End the watch."""
-        os.close(self._there)
+        os.close(self._descriptor)
 
     def problem(self, needed: int) -> str:
-        """Return why the folder is not there or has not so many bytes of room, "" where it has."""
+        """Return why the folder is not there or has less than `needed` bytes of room; "" if neither.
+
+        Whether it can be written is found out by writing up to `RESERVE` bytes.
+        """
         try:
-            if not os.path.samestat(os.fstat(self._there), self.path.stat()):
+            if not os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
                 return self._gone
             if shutil.disk_usage(self.path).free < needed:
                 return no_room(self.path, os.strerror(errno.ENOSPC))

@@ -25,12 +25,12 @@ class AdaptiveLimit:
     def __init__(self, max_size: int, name: str = "") -> None:
         self._max_size = max_size
         self._size = float(max_size)
-        self._name = name
+        self._name = name  # begins its messages in the log
         self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._halved_at = float("-inf")
-        self._held_until = float("-inf")
-        self._wake_up: asyncio.TimerHandle | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()  # in the order in which they are admitted
+        self._halved_at = float("-inf")  # loop time
+        self._held_until = float("-inf")  # loop time before which no request is admitted
+        self._wake_up: asyncio.TimerHandle | None = None  # admits requests at `_held_until`
 
     @property
     def size(self) -> int:

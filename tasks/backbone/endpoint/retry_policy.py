@@ -63,12 +63,13 @@ class RetryPolicy:
     def __init__(self, settings: BackboneSettings) -> None:
         self._retries = settings.retries
         self._max_wait_s = settings.max_wait_s
+        # when the first request was sent, by the loop's clock; None before it
         self._began: float | None = None
-        self._answered = False
-        self._worked = False
+        self._answered = False  # whether a request had any answer, a refusal included
+        self._worked = False  # whether a request had an answer that is no refusal
         self._garbled: list[str] = []  # reasons of the last answers, which could not be read
         self._refused: dict[str, set[str]] = {}  # prompts by the kind of their refusal
-        self._refused_at = 0.0
+        self._refused_at = 0.0  # when the last of them came, by the loop's clock
 
     def sent(self, now: float) -> None:
         """Note that a request is being sent, at a time of the loop's clock."""

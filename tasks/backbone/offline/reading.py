@@ -119,7 +119,7 @@ class Reader:
     def query(self) -> str:
         """Return the query of the question, "" without a question or a schema.
 
-        Each clause uses its words, so their order matters.
+        Each word is used by one clause at most, so the order of these calls matters.
         """
         if not self.tokens or not self.schema.samples:
             return ""

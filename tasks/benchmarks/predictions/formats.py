@@ -239,6 +239,7 @@ def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
 
 
 def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows of {"columns": [name, ...], "data": [[value, ...], ...]}."""
     columns, data = content["columns"], content["data"]
     if not (isinstance(columns, list) and isinstance(data, list)):
         raise DataError(f'{path}: "columns" and "data" of a table of predictions must be lists.')

@@ -319,8 +319,9 @@ class _Cursor(Cursor):
     """A statement that SQLite steps through; it counts the steps of its virtual machine, to a full `_every`."""
 
     def __init__(self, connection: sqlite3.Connection, sql: str, deadline: Deadline) -> None:
+        # Where no steps are to be counted, the handler still checks the deadline.
         self._every = deadline.count_every or TICK
-        self._ends = deadline.at
+        self._ends_at = deadline.at
         self._ticks = 0
         connection.set_progress_handler(self._tick, self._every)
         self._cursor = connection.cursor()
@@ -345,7 +346,7 @@ class _Cursor(Cursor):
     def _tick(self) -> int:
         """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
         self._ticks += 1
-        return time.monotonic() > self._ends
+        return time.monotonic() > self._ends_at
 
 
 REFUSED_FUNCTIONS = frozenset(

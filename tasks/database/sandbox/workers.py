@@ -242,11 +242,16 @@ class SqlWorkers:
         raise error
 
     async def _answer(self, job: Job) -> Reply:
+        """Send a job to an idle worker, or to a new one, and return its reply.
+
+        The job goes to another worker where its worker was ended from outside, to `ATTEMPTS` workers at most, or had
+        died while it was idle. Raises WorkerLost where the job exceeded its time, or the worker died of it.
+        """
         frame = framed(job)
-        ended = 0
+        ended_from_outside = 0
         while True:
             worker = await self._worker(job.location)
-            new = not worker.functions
+            new = not worker.functions  # it has had no job
             self._busy.add(worker)
             try:
                 reply = await worker.ask(job, frame, job.budget_s + self.limits.grace_s)
@@ -258,11 +263,11 @@ class SqlWorkers:
                 ) from None
             except WorkerDiedError as error:
                 self._discard(worker)
-                if self._places is None:
+                if self._places is None:  # `close` has killed it
                     raise RuntimeError(CLOSED) from None
                 if error.outside and (error.started or new):
-                    ended += 1
-                    if ended == ATTEMPTS:
+                    ended_from_outside += 1
+                    if ended_from_outside == ATTEMPTS:
                         raise _ended_from_outside(error) from None
                 elif error.started or new:  # one that had jobs before may have died while it was idle
                     raise WorkerLost(

@@ -59,11 +59,12 @@ def choose(
     flipped: Collection[str] = (),
     unchanged: Collection[str] = (),
 ) -> TraceChoice:
-    """Choose failed, flipped and wrong questions up to a limit, in this order, and samples by the ids alone.
+    """Choose the questions of a run that have a trace, among those that are scored.
 
-    Runs of the same questions so show the same sample. At most `failed` questions are traced because of their outcome,
-    and `sample` ones whatever it is; those in `unchanged` without their stages, and with `every` all others as well.
-    `flipped` are the questions with another verdict than in the previous run.
+    At most `failed` questions are traced because of their outcome: first those that failed, then those in `flipped`,
+    then wrong ones. `sample` questions are traced whatever their outcome: the ids alone decide which, so runs of the
+    same questions show the same sample. Traces of questions in `unchanged` have no stages; with `every`, all other
+    questions have such a trace, too. `flipped` are the ids of questions with another verdict than in the previous run.
     """
     rows = [row for row in report.rows if row.executable]
     names = [row.question.id for row in rows]
@@ -73,15 +74,15 @@ def choose(
     for kind in (failures, [name for name in names if name in flipped], wrong):
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
     chosen = sample_of(names, sample) | traced
-    whole = chosen - set(unchanged)
-    others = set(names if every else chosen) - whole
+    whole_ids = chosen - set(unchanged)
+    brief_ids = set(names if every else chosen) - whole_ids
     causes = report.measurements.get("errors")
     return TraceChoice(
-        whole=tuple(row for row in rows if row.question.id in whole),
-        brief=tuple(row for row in rows if row.question.id in others),
+        whole=tuple(row for row in rows if row.question.id in whole_ids),
+        brief=tuple(row for row in rows if row.question.id in brief_ids),
         scored=len(rows),
         flipped=flipped,
-        unchanged=chosen - whole,
+        unchanged=chosen - whole_ids,
         causes={name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
     )
 

@@ -332,19 +332,22 @@ async def _with_rows(judge: Judge, database: Database, pair: Pair, rows: int) ->
         await judge.workers.execute(database, sql, rows=MAX_ROWS, timeout_s=judge.timeout_s)
         for sql in (pair.one, pair.other)
     ]
-    only_one, only_other = _less(one, other), _less(other, one)
+    only_one, only_other = _rows_only_in(one, other), _rows_only_in(other, one)
     if not only_one and not only_other:
         only_one, only_other = one.rows, other.rows
     return Finding(pair, one.columns, only_one[:rows], only_other[:rows])
 
 
-def _less(result: Execution, alternative: Execution) -> tuple[tuple[Any, ...], ...]:
-    """Return the rows of one result that another does not have, a row as often as it is missing."""
+def _rows_only_in(result: Execution, alternative: Execution) -> tuple[tuple[Any, ...], ...]:
+    """Return the rows that a result has and its alternative lacks, each as often as it lacks it.
+
+    Rows are compared by their `repr`, so 1 and 1.0 differ.
+    """
     unmatched = Counter(map(repr, alternative.rows))
-    lacking = []
+    only_in_result = []
     for row in result.rows:
         if unmatched[repr(row)]:
             unmatched[repr(row)] -= 1
         else:
-            lacking.append(row)
-    return tuple(lacking)
+            only_in_result.append(row)
+    return tuple(only_in_result)

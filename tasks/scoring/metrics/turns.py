@@ -170,6 +170,8 @@ def curve_in_words(data: Mapping[str, Any]) -> str:
 def cost_in_words(point: Mapping[str, Any]) -> str:
     """Return what a question cost up to a point of the curve: money, else tokens, else unknown.
 
+    Where it cost 0 dollars, the tokens are returned, if their number is known.
+
     >>> cost_in_words({"usd": 0.0, "tokens": None}), cost_in_words({"usd": 0.0, "tokens": 12})
     ('$0.0000', '12 tokens')
     """
