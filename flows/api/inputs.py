@@ -141,7 +141,10 @@ def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
 
 @contextmanager
 def _on_interrupt(handler: Callable[..., None]) -> Iterator[None]:
-    """Handle SIGINT by a function, which an interrupt in its middle cannot break as it could an `except` clause."""
+    """Call a handler at each SIGINT while the block runs, in the main thread; elsewhere, only run the block.
+
+    Another interrupt cannot break the handler in its middle, as it could an `except KeyboardInterrupt` clause.
+    """
     if threading.current_thread() is not threading.main_thread():  # which alone receives signals
         yield
         return

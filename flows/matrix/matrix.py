@@ -276,7 +276,7 @@ class Sweep:
             }
             for cell in self.document.cells
         ]
-        return frame(rows, list(rows[0]))
+        return frame(rows, columns=list(rows[0]))  # a sweep has at least one cell
 
     @property
     def exit_code(self) -> int:
