@@ -360,7 +360,15 @@ class Crosscheck(Results):
             with logging_to(self._home):
                 file = in_thread(lambda: run_agent(agent, agent_settings, control), [control])
             try:
-                return self._score(file, True, chosen, agent_name, questions, limit, progress)
+                return self._score(
+                    file,
+                    trajectories=True,
+                    benchmark=chosen,
+                    name=agent_name,
+                    questions=questions,
+                    limit=limit,
+                    progress=progress,
+                )
             except CrosscheckError as error:
                 hint = f"The answers are kept: crosscheck score --trajectories {file}"
                 raise ConfigurationError(f"{error} {hint}") from error

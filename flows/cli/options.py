@@ -193,7 +193,11 @@ def _own_fields(command: type[Command]) -> Iterator[str]:
 
 
 def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, click.Parameter]:
-    """Return the option or argument of a field, and whether it comes last."""
+    """Return the option or argument of a field, and whether the help lists it after the command's own options.
+
+    What the field's `More` says comes before what its type says.
+    """
+    # the field's annotations, such as `More` and bounds, by type
     notes = {type(note): note for note in field.metadata}
     kind, several = _kind_of(field.annotation)
     required = field.is_required()
@@ -209,7 +213,7 @@ def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, c
     if Argument in notes:
         attributes |= {"nargs": -1 if several else 1, "metavar": metavar}
         return False, click.Argument([name], **attributes | more.attributes)
-    if kind is bool:
+    if kind is bool:  # a flag: it takes no value, so it has no type
         attributes = {"is_flag": True}
     option = Option(
         [more.name or f"--{name.replace('_', '-')}", name],

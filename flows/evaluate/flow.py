@@ -60,13 +60,14 @@ async def evaluate_early(
         async def evaluate(settings: EvaluationSettings) -> Any:
             """Take every question through the pipeline, score each stage, and log the run to MLflow."""
             control.begin_flow_run(str(flow_run_id()))
-            async with opened.pop_all():
+            async with opened.pop_all():  # from here on the flow run closes the session
                 assert session.resources.task_runs is not None
                 session.resources.task_runs.begin()
                 return final_state(await _finish(session, await answering, forecast))
 
         try:
             connecting = asyncio.create_task(asyncio.to_thread(connect))
+            # Progress names the server only where the answers are there before it.
             await asyncio.wait({connecting, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not connecting.done():
                 control.progress.step("Waiting for Prefect's server")
@@ -76,6 +77,7 @@ async def evaluate_early(
                     state = await _as_flow(evaluate)(preparation.settings, return_state=True)
             return await result_of(state)
         finally:
+            # A second request to stop would not wait for the requests in flight.
             if not (answering.done() or control.stop.is_set()):
                 control.ask_to_stop()
             await asyncio.wait({answering})

@@ -44,7 +44,8 @@ def open_databases(
 ) -> dict[str, Database]:
     """Open databases of a benchmark by their ids, each once; missing ones are left out.
 
-    Where `broken` is given, it receives the reason of each database that is there and cannot be read.
+    Where `broken` is given, it receives the reason of each database that is there and cannot be read; without it, the
+    first of them raises.
     """
     present = [name for name in dict.fromkeys(names) if benchmark.exists(name)]
     databases: dict[str, Database] = {}

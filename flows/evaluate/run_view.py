@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True) -> RunView:
     """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions.
 
-    Without `by_question`, these are left out, and the files of a finished run are not read.
+    Without `by_question`, these are left out, and the files of a finished run are not read. The report of a run that is
+    not finished is built here. The metric "errors", questions by cause, is computed where the record lacks it.
     """
     if not by_question and record.status in FINISHED and "errors" in record.metrics:
         return RunView(record)

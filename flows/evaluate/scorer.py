@@ -199,7 +199,8 @@ class Scorer:
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score one question: its final SQL and every candidate's, each executed once.
 
-        A question whose database is missing, or that has no gold, keeps its outcome, and is not scored.
+        A question whose database is missing, or that has no gold, keeps its outcome, and is not scored. One whose
+        database becomes unavailable counts as wrong, without a SQL and with a retryable failure.
         """
         database = self._scorable.databases.get(question.database_id)
         gold = self._gold(question)
@@ -209,7 +210,7 @@ class Scorer:
             self._scores[question.id] = _unscored(question, outcome, gold)
             return
         if not self._scorable.benchmark.has_gold(question.id):
-            await self.add_scored(_unscored(question, outcome, "", gold_status=NO_GOLD))
+            await self.add_scored(_unscored(question, outcome, gold="", gold_status=NO_GOLD))
             return
         try:
             verdicts = await self._verdicts(question, database, outcome)
@@ -323,7 +324,8 @@ class Scorer:
     ) -> Report:
         """Return the report over all selected questions, with every metric.
 
-        With `link_all` schema links of missing databases are scored too, which needs only their schemas.
+        `efficiency` and `candidates` are for the metrics of these names; None: there is nothing for them. With
+        `link_all` schema links of missing databases are scored too, which needs only their schemas.
         """
         schemas: Mapping[str, Schema] = self.schemas
         if link_all:
@@ -334,6 +336,7 @@ class Scorer:
             report = replace(report, links=score_links(report.rows, schemas))
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
         right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
+        # A question with a single database has no entry in `_first_right`: its only verdict is that on the first one.
         suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
         measured = {
             "efficiency": efficiency,
@@ -379,5 +382,6 @@ def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:
 
 
 def _unscored(question: Question, outcome: Outcome, gold: str, *, gold_status: str = "ok") -> QuestionScore:
+    """Return the score of a question that is not judged: no rule has a verdict, and it is not executable."""
     verdict = Verdict({}, "no_answer", gold_status=gold_status)
     return QuestionScore(question, outcome, verdict, {}, gold, executable=False)

@@ -206,6 +206,7 @@ class Session:
         self.resources.control.register(run=self.run.run_id)
 
     async def _start_tracker(self, delay_s: float) -> None:
+        """Begin the run in MLflow after so many seconds, or earlier if the session ends before."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), delay_s)
         await asyncio.to_thread(import_in_background().join)
@@ -339,11 +340,11 @@ class Session:
     async def _abandon(self, reason: str, status: Unfinished) -> None:
         """Record that the run ended without a report; one that is logged stays as it is."""
         result = self.resources.control.result
-        if result is not None and result.run_id == self.run.run_id:
+        if result is not None and result.run_id == self.run.run_id:  # the run is logged
             return
         await self._stop_writing()
         await self._write()
-        if self._starting:
+        if self._starting:  # MLflow can only end a run that it has begun
             await self._starting
         tracked = await asyncio.to_thread(self._tracker.abandon, reason, status)
         self.resources.control.recorded = not tracked.problem

@@ -389,7 +389,10 @@ def standings(cells: Sequence[CellResult]) -> Standings:
 def _against(
     best: str, ranked: Right, p_values: Mapping[frozenset[str], float], retryable: Mapping[str, set[str]]
 ) -> dict[str, str]:
-    """Compare cells with the best one, in words."""
+    """Compare cells with the best one, in words, by the name of the cell.
+
+    `p_values` are adjusted, by pair of names; `retryable` has the ids of each cell's questions without an answer.
+    """
     adjusted = {name: p_values[frozenset((best, name))] for name in ranked if name != best}
     close = sum(p_value >= LEVEL for p_value in adjusted.values())
     words = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}

@@ -100,16 +100,19 @@ def gold_link(context: Context[LinkedSettings]) -> Link:
 
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
-    """Step 2: elements, keywords and conditions, in one call or in three at the same time."""
-    on = context.settings.augmentation
+    """Step 2: elements, keywords and conditions, in one call or in three at the same time.
+
+    A part that is switched off is None.
+    """
+    settings = context.settings.augmentation
     backbone = context.backbone
-    most = context.settings.linking.forward.max_columns_per_table
-    if on.together and on.parts:
-        return await augmentation_together(question, view, on.parts, most, backbone)
+    max_columns = context.settings.linking.forward.max_columns_per_table
+    if settings.together and settings.parts:
+        return await augmentation_together(question, view, settings.parts, max_columns, backbone)
     gathered = await asyncio.gather(
-        augmentation_elements(question, view, most, backbone) if on.elements else _off(),
-        augmentation_keywords(question, view, backbone) if on.keywords else _off(),
-        augmentation_conditions(question, backbone) if on.conditions else _off(),
+        augmentation_elements(question, view, max_columns, backbone) if settings.elements else _off(),
+        augmentation_keywords(question, view, backbone) if settings.keywords else _off(),
+        augmentation_conditions(question, backbone) if settings.conditions else _off(),
         return_exceptions=True,
     )
     return Augmentation(*results_or_raise(gathered))

@@ -175,12 +175,12 @@ class LocalServer(AbstractContextManager["LocalServer"]):
 
                 asyncio.run(APILogHandler.aflush())
             self._stopping.set()
-            with self._changing:
+            with self._changing:  # not while `_restart` starts a process
                 if os.environ.get("PREFECT_API_URL") == self.url:
                     del os.environ["PREFECT_API_URL"]
-                    apply({})
+                    apply({})  # so that Prefect's settings no longer name it
                 assert self._process.stdin is not None and self._log_file is not None
-                self._process.stdin.close()
+                self._process.stdin.close()  # the server ends when its standard input closes
                 try:
                     self._process.wait(timeout=20)
                 except subprocess.TimeoutExpired:

@@ -186,7 +186,7 @@ class StageTaskRun:
         self._change = asyncio.Event()
 
     def __str__(self) -> str:
-        """Name of the task run."""
+        """Name of the task run: its questions, or the call site of a single one; and how many calls if it has more."""
         calls = f"{len(self._calls)} calls"
         questions = len(_questions(self._calls))
         if questions > 1:

@@ -80,7 +80,8 @@ async def open_backbone(
         try:
             yield backbone
         finally:
-            resources.given_up(await backbone.drain(GRACE_S, resources.stop_now))
+            cancelled_calls = await backbone.drain(GRACE_S, resources.stop_now)
+            resources.given_up(cancelled_calls)
 
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:

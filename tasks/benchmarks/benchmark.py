@@ -124,7 +124,9 @@ class Benchmark(Split):
         settings = self.settings
         if not settings.url:
             return locate(str(self.database_path(database_id)))
-        if ":" in settings.url.partition("://")[2].rpartition("@")[0]:
+        # user, or user:password; "" if the URL names none
+        user = settings.url.partition("://")[2].rpartition("@")[0]
+        if ":" in user:
             raise ConfigurationError(
                 "benchmark.url holds a password, and settings are recorded. Leave it out of the URL, and set "
                 "PGPASSWORD or MYSQL_PWD."

@@ -45,7 +45,8 @@ class Deadline:
 async def deadline(seconds: float) -> AsyncIterator[Deadline]:
     """End the block after so many seconds with TimeoutError, as `asyncio.timeout` does.
 
-    Where this process stood still at that time, what has come meanwhile is received first: replies are paid for.
+    If this process stood still at that time, the block has `HELD_UP_S` more to receive what has come meanwhile: replies
+    are paid for.
     """
     async with asyncio.timeout(None) as limit:
         timer = Deadline(limit, seconds)

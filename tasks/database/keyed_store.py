@@ -99,10 +99,12 @@ def open_store(
 def use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
     """Switch a file to a write-ahead log, so that it can be read while another process writes.
 
-    SQLite ignores its busy timeout for this switch, for which processes that create a file together compete.
+    SQLite ignores its busy timeout for this switch, for which processes that create a file together compete. It is
+    tried for `timeout_s` seconds.
     """
     waiting = Retrying(
         retry=retry_if_exception(
+            # The low byte of an extended error code is its primary code.
             lambda error: getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
         ),
         stop=stop_after_delay(timeout_s),

@@ -284,7 +284,10 @@ def _declared_kind(declared: str) -> str:
 
 
 def _sql_type(kind: str, length: int | None) -> "sa.types.TypeEngine[Any]":
-    """Return SQLAlchemy's type; a text in a key of MySQL needs a length."""
+    """Return SQLAlchemy's type of a kind: "text", "blob", "integer" or "real".
+
+    `length` is that of a text in a key, which MySQL needs; None outside of keys, and for a text too long for one.
+    """
     from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT, VARCHAR
 
     if kind == "text":

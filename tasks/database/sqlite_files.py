@@ -39,7 +39,7 @@ def tolerant_text(raw: bytes) -> str:
 
 
 def require_database(path: Path, database_id: str) -> None:
-    """Make sure that the file can be read without a journal beside it."""
+    """Make sure that a file is a SQLite database (an empty file is one), and complete without a journal beside it."""
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(

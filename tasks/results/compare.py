@@ -129,6 +129,7 @@ def _compare_two(
 def _compare_several(
     a: Sequence[RunRecord], b: Sequence[RunRecord], rule: str, confidence: float, margin: float | None
 ) -> Comparison:
+    """Compare two sides of several runs over the questions that every run scored: how often each has them right."""
     if both := {run.run_id for run in a} & {run.run_id for run in b}:
         raise ConfigurationError(f"The run {min(both)} is on both sides. Name each run on one side.")
     scored = [run.scored_rows for run in (*a, *b)]
@@ -149,7 +150,7 @@ def _compare_several(
         a=sides[0],
         b=sides[1],
         result=replace(compare_repeated(*counts, confidence=confidence), not_ranked=not_ranked),
-        warnings=tuple(repeat_warnings(a, b, max(map(len, scored)) - len(ids))),
+        warnings=tuple(repeat_warnings(a, b, left_out=max(map(len, scored)) - len(ids))),
         noninferiority=None if margin is None else noninferiority_of_repeated(*counts, margin),
         changes=_changes(scored[0], *counts),
     )

@@ -347,7 +347,7 @@ class Night:
         """What was found, in one or two sentences."""
         clauses = [
             f"{len(names)} of {self._counted} {agreeing(verb, len(names))} {clause}: {', '.join(names)}"
-            + (self._problems(verdict) if verdict in INCOMPLETE else "")
+            + (self._problems(verdict) if verdict in INCOMPLETE else "")  # why they were not completed
             for verdict, (verb, clause) in _CLAUSES.items()
             if (names := [entry.named for entry in self.entries if entry.verdict == verdict])
         ]

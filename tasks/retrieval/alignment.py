@@ -213,8 +213,8 @@ def best_covered(
 ) -> tuple[GroundedDemonstration, ...]:
     """Return the first `count` demonstrations that name most of their columns, then the others, in their order.
 
-    Alignments that name few of the columns teach a model to answer "null". Those behind are looked at only as far as
-    needed.
+    Alignments that name few of the columns teach a model to answer "null". `demonstrations` is read only
+    until enough of them name most of their columns.
     """
     covered: list[GroundedDemonstration] = []
     others: list[GroundedDemonstration] = []

@@ -93,7 +93,7 @@ def without_concatenation(sql: str, dialect: str) -> str:
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
     listed = [_columns_of(expression) for expression in tree.expressions]
-    if all(len(columns) == 1 for columns in listed):
+    if all(len(columns) == 1 for columns in listed):  # nothing concatenates two columns
         return sql
     rewritten = tree.copy()
     rewritten.set("expressions", [column.copy() for columns in listed for column in columns])

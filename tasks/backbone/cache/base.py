@@ -276,6 +276,10 @@ class ReplyCache(ABC):
                 )
 
     def _save(self) -> None:
+        """Save the replies that are not saved yet: together, or each alone if that fails.
+
+        One that no database can hold is not tried again.
+        """
         with self._lock:
             # The same order in every process, so that concurrent saves of the same replies cannot deadlock.
             replies = [self._unsaved[key] for key in sorted(self._unsaved)]

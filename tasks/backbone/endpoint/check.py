@@ -145,7 +145,10 @@ class EndpointCheck:
         self.report = EndpointReport(url=url, model=settings.model)
 
     async def run(self, reply_type: type[BaseModel], max_parallel: int) -> EndpointReport:
-        """Send the requests: those for response modes with the schema of a type, and up to `max_parallel` at once."""
+        """Send the requests: those for response modes with the schema of a type, and up to `max_parallel` at once.
+
+        Nothing more is sent where the endpoint cannot be reached, no model is known, or the model does not answer.
+        """
         self._step("GET /models")
         if await self._models():
             self._step("a first request")
@@ -160,7 +163,7 @@ class EndpointCheck:
         return self.report
 
     async def _models(self) -> bool:
-        """Check whether the endpoint can be reached, and which models it lists."""
+        """Check whether the endpoint can be reached, and which models it lists; return whether one is to be checked."""
         report = self.report
         listed: list[Mapping[str, Any]] = []
         try:

@@ -133,13 +133,18 @@ class Pilot:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until a request may be sent; the block sends it."""
+        """Wait until a request may be sent; the block sends it.
+
+        Until the first answer the block holds a lock. A request that has waited `ALONE_S` seconds for it is sent
+        without it.
+        """
         async with AsyncExitStack() as stack:
             if not self._answered:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ALONE_S):
                         await stack.enter_async_context(self._alone)
             if self._answered:
+                # Release the lock before the block: other requests need not wait for this one.
                 await stack.aclose()
             yield
 
@@ -177,7 +182,7 @@ class Probe:
     async def wait(self) -> None:
         """Wait until the endpoint has answered; raise why it cannot. All callers wait for the same answer."""
         if not self._has_answered.is_set():
-            self._asking = self._asking or asyncio.create_task(self._asked())
+            self._asking = self._asking or asyncio.create_task(self._ask_in_time())
             await asyncio.shield(self._asking)
 
     def answered(self) -> None:
@@ -189,14 +194,15 @@ class Probe:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def _asked(self) -> None:
+    async def _ask_in_time(self) -> None:
+        """Send the request, and note that the endpoint answers; raise `SilentError` if it only accepts connections."""
         from aiohttp import ConnectionTimeoutError
 
         try:
             async with deadline(self.timeout_s):
                 await self._ask()
         except ConnectionTimeoutError:
-            raise  # what connects within no time is not there
+            raise  # no connection in time: the endpoint cannot be reached, which is not the same as silent
         except TimeoutError:
             if not self._has_answered.is_set():  # the client of another model may have had an answer
                 raise SilentError from None

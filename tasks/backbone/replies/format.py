@@ -39,17 +39,23 @@ MAX_NAME_WORDS = 4
 
 
 def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
-    """Return a value as the keyword arguments of a type, as far as it can be read."""
+    """Return a value, an object or a list, as the keyword arguments of a type, as far as it can be read.
+
+    They are {} if nothing can. A list of one object stands for that object, and another list for the only field of a
+    type. An object without a field of the type, but with another object as its only value, stands for that one.
+    """
     fields = reply_type.model_fields
     plain = {plain_key(name): name for name in fields}
     if isinstance(value, list):
         only = value[0] if len(value) == 1 and isinstance(value[0], dict) else None
+        # The only field of a type may take a list of objects, so the object must have that field itself.
         if only is not None and (len(fields) > 1 or _by_plain_key(only).keys() & plain.keys()):
             value = only
         else:
             value = {next(iter(fields)): value} if len(fields) == 1 else {}
     by_key = _by_plain_key(value)
-    if not by_key.keys() & plain.keys() and len(value) == 1:
+    has_no_field = not by_key.keys() & plain.keys()
+    if has_no_field and len(value) == 1:
         inner = next(iter(value.values()))
         by_key = _by_plain_key(inner) if isinstance(inner, dict) else by_key
     return {

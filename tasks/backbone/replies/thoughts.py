@@ -63,8 +63,9 @@ _CONSTRAINED = re.compile(
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return the thoughts and the answer of a reply.
 
-    The answer is behind the last end of thoughts. A reply that begins with thoughts and does not end them has no
-    answer. A reply that is a JSON object as a whole has no thoughts.
+    The answer is behind the last end of thoughts, and ends where thoughts start again. A reply that begins with
+    thoughts and does not end them has no answer; if their start is plain words (`end_alone` is False), it has no
+    thoughts. A reply that is a JSON object as a whole has no thoughts.
 
     >>> split_thoughts("[THINK]Which table?[/THINK] SELECT 1")
     ('Which table?', ' SELECT 1')
@@ -76,6 +77,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     text, begun = (_CONSTRAINED.sub(_FINAL, part) for part in (text, begun))
     opened = next((notation for notation in NOTATIONS if begun.startswith(notation.start)), None)
     ends = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
+    # where the answer begins; 0 if no thoughts end
     end = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)
     if not end:
         return (_unmarked(begun), "") if opened and opened.end_alone else ("", text)

@@ -22,7 +22,11 @@ BETTER = 0.15
 
 
 def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
-    """Return a warning if another pairing, by id or by position, fits the questions better."""
+    """Return a warning if another pairing, by id or by position, fits the questions better; else ().
+
+    `sqls` are the predictions by question id, as they were paired. A pairing fits better if its SQL shares more words
+    with the gold, by more than `BETTER`.
+    """
     likeness = _likeness(sqls, benchmark.gold)
     advice = {
         "question id": "Leave out --by-position."
@@ -37,11 +41,12 @@ def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmar
         },
         "position": {question.id: entry.sql for question, entry in in_order if entry.sql},
     }
-    for way, pairing in pairings.items():
-        if (like := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
+    for key, pairing in pairings.items():
+        if (other_likeness := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
             return (
-                f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
-                f"{like:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice[way]}",
+                f"The predictions seem to be paired with the wrong questions. Paired by {key}, they share "
+                f"{other_likeness:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. "
+                f"{advice[key]}",
             )
     return ()
 

@@ -285,9 +285,14 @@ class SqlWorkers:
                 return reply
 
     async def _worker(self, location: Location) -> WorkerProcess:
-        """Take an idle worker, one that has the database open if there is one, else start another."""
+        """Take an idle worker, one that has the database open if there is one, else start another.
+
+        At most `ATTEMPTS` processes are started, as a new one may die. `RuntimeError`: the pool was closed meanwhile.
+        """
         while self._idle:
-            worker = next((w for w in reversed(self._idle) if location in w.locations), self._idle[-1])
+            worker = next(
+                (idle for idle in reversed(self._idle) if location in idle.locations), self._idle[-1]
+            )
             self._idle.remove(worker)
             if worker.alive:
                 return worker
@@ -301,7 +306,8 @@ class SqlWorkers:
             except BaseException as error:
                 self._discard(worker)
                 died = isinstance(error, WorkerDiedError)
-                if (died or isinstance(error, CrosscheckError)) and self._places is None:
+                is_closed = self._places is None
+                if is_closed and (died or isinstance(error, CrosscheckError)):
                     raise RuntimeError(CLOSED) from None
                 if not died:
                     raise

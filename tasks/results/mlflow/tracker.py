@@ -388,7 +388,10 @@ def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float,
 
 
 def _against(best: RunRecord, run: RunHeader, right: Mapping[str, Mapping[str, bool]]) -> tuple[float, str]:
-    """Return how far a run is below the best one, and its verdict; `right` has their verdicts by question."""
+    """Return how far the EX of a run is below that of the best one, as a fraction, and its verdict in words.
+
+    `right` says by run id, then by question id, which answers are right.
+    """
     below = (best.ex or 0.0) - (run.ex or 0.0)
     if run.run_id == best.run_id:
         return below, "best"

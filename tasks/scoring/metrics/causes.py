@@ -100,9 +100,13 @@ def dac_counts(errors: Iterable[tuple[ErrorClass, ...]]) -> dict[str, int]:
 
 
 def _from_execution(verdict: Verdict) -> set[ErrorClass]:
+    """Return the causes that the execution of a SQL shows; none where it ended and its rows do not differ."""
     if verdict.status == "error":
-        missing = {"missing_table": _MISSING_TABLE, "missing_column": _MISSING_COLUMN}
-        causes = {name for name in ERROR_CLASSES if name in missing and missing[name].search(verdict.error)}
+        patterns: dict[ErrorClass, re.Pattern[str]] = {
+            "missing_table": _MISSING_TABLE,
+            "missing_column": _MISSING_COLUMN,
+        }
+        causes = {name for name, pattern in patterns.items() if pattern.search(verdict.error)}
         return causes | {"execution_error"}
     if verdict.status == "timeout":
         return {"timeout"}

@@ -182,6 +182,7 @@ def cost_in_words(point: Mapping[str, Any]) -> str:
 
 
 def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
+    """Return what the agent did about a question; of several agents (candidates), only the first one's turns."""
     records = [
         record
         for record in row.outcome.stages
