@@ -77,17 +77,19 @@ def names_of(evaluation: EvaluationForm) -> tuple[str, str, str]:
 
 
 def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationForm]:
-    """Return the evaluations of a matrix by their names."""
+    """Return the evaluations of a matrix by the names of benchmark, backbone and pipeline; no two may share them."""
     evaluations: dict[tuple[str, str, str], EvaluationForm] = {}
     for form in matrix.evaluations:
         names = names_of(form)
         if earlier := evaluations.get(names):
             pairs = [(getattr(earlier, kind), getattr(form, kind)) for kind in KINDS]
             files = [f"{first} and {second}" for first, second in pairs if first != second]
-            how = "Name it once."
-            if files:
-                how = f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
-            raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
+            advice = "Name it once."
+            if files:  # different files of settings have the same name in them
+                advice = f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
+            raise ConfigurationError(
+                f'Two evaluations of the matrix are named "{" | ".join(names)}". {advice}'
+            )
         evaluations[names] = form
     return evaluations
 

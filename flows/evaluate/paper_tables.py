@@ -265,6 +265,7 @@ def _text(cell: Cell) -> str:
         case int():
             return f"{cell:,}"
         case float():
+            # US dollars per question may be less than a cent
             return f"{cell:,.2f}" if abs(cell) >= 0.01 or cell == 0 else f"{cell:.6f}"
-        case _:
+        case _:  # a mean with its range
             return f"{cell['mean']:.2f} ({cell['low']:.2f}–{cell['high']:.2f})"

@@ -74,7 +74,12 @@ class RunBackbones:
 
 
 def writer_settings(settings: EvaluationSettings) -> RunBackbones:
-    """Return the settings of a run's backbone, and of those that write its candidates."""
+    """Return the settings of a run's backbone, and of those that write its candidates.
+
+    Candidates are written by the backbones that the pipeline names, else by the run's own, at the temperature of
+    candidates if it is set. A recording writes them all. If the run's backbone is one of the writers, its own
+    temperature is kept for the selection of a candidate.
+    """
     backbone = settings.backbone
     candidates = settings.pipeline.candidates
     if kind_of(backbone).replays:
@@ -82,11 +87,12 @@ def writer_settings(settings: EvaluationSettings) -> RunBackbones:
     writers = tuple(_load_writer(name, backbone) for name in candidates.backbones) or (backbone,)
     if candidates.temperature is None:
         return RunBackbones(backbone, writers)
-    warm = tuple(writer.model_copy(update={"temperature": candidates.temperature}) for writer in writers)
-    for writer in warm:
+    update = {"temperature": candidates.temperature}
+    warm_writers = tuple(writer.model_copy(update=update) for writer in writers)
+    for writer in warm_writers:
         if writer.name == backbone.name:
-            return RunBackbones(writer, warm, backbone.temperature)
-    return RunBackbones(backbone, warm)
+            return RunBackbones(writer, warm_writers, temperature=backbone.temperature)
+    return RunBackbones(backbone, warm_writers)
 
 
 def _load_writer(name: str, backbone: BackboneSettings) -> BackboneSettings:
@@ -346,18 +352,22 @@ def check_record(settings: EvaluationSettings, questions: Collection[str]) -> No
 
 
 def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]) -> bool:
-    """Return whether a file is the recording of an earlier run with these settings and of no other questions."""
+    """Return whether a file is the recording of an earlier run with these settings and of no other questions.
+
+    Settings that are "auto" now are not compared: a run stores the value that replaced it.
+    """
     try:
         sha256 = file_digest(path)
     except OSError:
         return False
     settings_now = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
     requested = flatten(settings_now)
-    replaced = dict.fromkeys(automatic_settings(requested))
+    ignored = dict.fromkeys(automatic_settings(requested))  # None on both sides, so that they are equal
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
-    return any(
-        {**flatten(stored.settings), **replaced} == {**requested, **replaced} for stored in runs
-    ) and all(reply.question in questions for reply in read_recording(path).replies)
+    same_settings = any(
+        {**flatten(stored.settings), **ignored} == {**requested, **ignored} for stored in runs
+    )
+    return same_settings and all(reply.question in questions for reply in read_recording(path).replies)
 
 
 def settings_of_run(

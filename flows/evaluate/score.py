@@ -185,7 +185,11 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
-    # first: it takes no time, the benchmark may
+    """Read the predictions, the benchmark and its databases, and pair each selected question with its prediction.
+
+    Databases that are missing are left out. Without any of them, only schema links can be scored.
+    """
+    # the predictions are read first: it takes no time, the benchmark may
     path = settings.predictions
     file = read_trajectories(path) if settings.trajectories else read_predictions(path, settings.reading)
     benchmark = settings.folders.benchmark(settings.benchmark, progress)
@@ -200,10 +204,11 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     questions = select(benchmark.questions, settings.selection)
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
+    # links need only schemas, which the benchmark may describe
     if not present and settings.linking is None:
         raise no_database(benchmark, database_ids)
     progress.step(f"Reading {counted(len(present), 'database')}")
-    databases = {name: open_benchmark_database(benchmark, name, 0) for name in present}
+    databases = {name: open_benchmark_database(benchmark, name, sample_rows=0) for name in present}
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}

@@ -189,7 +189,10 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
 
 
 async def _launched_again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
-    """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often."""
+    """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often.
+
+    A worker that took the shard and does not start it (`stuck`) counts as crashed.
+    """
     if shard_run.stuck:
         await abandon([shard_run.flow_run], "The worker that took it did not begin.")
     if (shard_run.state == "CRASHED" or shard_run.stuck) and shard_run.lost < MAX_WORKERS_LOST:

@@ -235,20 +235,27 @@ class Sweep:
     served: bool = False  # whether MLflow's server is running already
 
     def __str__(self) -> str:
-        """The best score of those that are ranked; the number of combinations where none is."""
+        """The best score of the combinations that are ranked, with the first that has it.
+
+        The number of combinations where none is ranked.
+        """
         combinations = counted(len(self.cells), "combination")
         if not any(self.runs):
             return f"{combinations}, none of them evaluated"
-        best = [done for done in self.cells if done.cell.name in self.standings.best]
+        best = [result for result in self.cells if result.cell.name in self.standings.best]
         if not best or best[0].evaluated is None:
             return f"{combinations}, none of them ranked"
         record = best[0].evaluated
         others = len(best) - 1
-        are = f" and {counted(others, 'other')} are" if others else " is"
+        others_and_verb = f" and {counted(others, 'other')} are" if others else " is"
         score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
         evaluated = sum(run is not None for run in self.runs)
-        of = combinations if evaluated == len(self.cells) else f"the {evaluated} evaluated of {combinations}"
-        return f"{record.benchmark}: {best[0].cell.name}{are} best of {of} with {score}"
+        compared_with = (
+            combinations if evaluated == len(self.cells) else f"the {evaluated} evaluated of {combinations}"
+        )
+        return (
+            f"{record.benchmark}: {best[0].cell.name}{others_and_verb} best of {compared_with} with {score}"
+        )
 
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False))

@@ -39,7 +39,10 @@ async def agent(question: Question, context: Agent) -> str | None:
 
 
 async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
-    """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link."""
+    """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link.
+
+    The link makes a preliminary SQL, which the conversation starts with.
+    """
     settings = context.settings
     view = None
     sql = None

@@ -69,19 +69,19 @@ async def decompose(
 def pruned_to(view: SchemaView, sql: str | None, entities: Entities) -> SchemaView:
     """Return the view of the linked entities and of what a SQL uses, with all keys of their tables.
 
-    A linked table of which no column is linked stays whole: the question may mean any of them.
+    A table of which no column is linked or used stays whole: the question may mean any of them. Of the others, the
+    primary keys are added, and the foreign keys that join them. `sql` is None where there is none.
     """
     schema = view.schema
     used = resolved_elements(sql, schema) if sql else Elements((), ())
     columns = {*entities.columns, *used.columns}
     tables = {*entities.tables, *used.tables}
-    whole = tables - {column.table for column in columns}
+    whole_tables = tables - {column.table for column in columns}
     for table in schema.tables:
         if table.name in tables:
-            keys = (
-                {column.name for column in table.columns} if table.name in whole else set(table.primary_key)
-            )
-            columns |= {ColumnName(table.name, name) for name in keys}
+            is_whole = table.name in whole_tables
+            added = {column.name for column in table.columns} if is_whole else set(table.primary_key)
+            columns |= {ColumnName(table.name, name) for name in added}
     columns |= join_keys(schema, tables)
     return view.reduced_to(Link(columns=tuple(name for name in schema.column_names if name in columns)))
 
@@ -152,6 +152,9 @@ class Decomposition:
         self, check: Check, sql: str | None, tokens: tuple[AlignedToken, ...] = ()
     ) -> str | None:
         """Correct by one kind of feedback until it is satisfied, brings no change, or its rounds are used up.
+
+        `check` returns the feedback on a SQL, None when it is satisfied. Rounds after the first use the temperature
+        `warm`.
 
         With strict feedback also until no less is missing than before: the released code goes on while it has fewer
         corrections to ask for.

@@ -191,7 +191,7 @@ def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
 
 
 def check_ports(addresses: Addresses) -> None:
-    """Check that the ports are free."""
+    """Check that the ports of Prefect and MLflow differ and are free."""
     ports = {"--prefect-port": addresses.prefect_port, "--mlflow-port": addresses.mlflow_port}
     if addresses.prefect_port == addresses.mlflow_port:
         raise ConfigurationError("--prefect-port and --mlflow-port are the same; two servers need two ports.")

@@ -78,7 +78,11 @@ def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bo
 
 
 def next_steps(record: RunRecord, before: str = "", *, details: bool = False) -> list[str]:
-    """Return the commands to continue with, each with its reason; `before` is the previous run of the same system."""
+    """Return the commands to continue with, each with its reason.
+
+    `before` is the id of the previous run of the same system; "" without one. With `details`, the command for all
+    tables comes last.
+    """
     run_id = record.run_id
     everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
     if record.to_retry:
@@ -91,6 +95,7 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
         second = (f"crosscheck compare {before} {run_id}", "with the previous run")
     else:
         second = (f"crosscheck show {run_id} --open", "every question on a page")
+    # the first one may be `everything` too: each command is printed once
     steps = dict.fromkeys((first, second, everything) if details else (first, second))
     commands = [(f"{command}{_home()}", why) for command, why in steps]
     width = max(len(command) for command, _ in commands)

@@ -119,7 +119,10 @@ class Survey:
 
 
 def survey(session: Session, database: Database, table: Table) -> Survey:
-    """Inside a worker: read every value of a table once."""
+    """Inside a worker: read every value of a table once.
+
+    The length of a column is at least 1. It is an upper bound, which decides the types of keys in the copy.
+    """
     source = quoted(table.name, SQLITE)
     ((rows,),) = _read(session, database, f"SELECT count(*) FROM {source}")
     columns = {}

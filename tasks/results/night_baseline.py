@@ -174,7 +174,8 @@ def check_data(
     """Refuse, before anything is paid, databases that have changed since the baseline was evaluated.
 
     The baseline is the named run, else the latest complete one of other nightly runs with these names (benchmark,
-    backbone, pipeline).
+    backbone, pipeline). Nothing is checked without a baseline, or where it was evaluated with another database
+    product or version. A database that the baseline did not use is not checked.
     """
     baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
     if baseline is None or baseline.engine != product_of(databases):

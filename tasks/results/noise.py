@@ -227,9 +227,10 @@ def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
 
 
 def read_side(names: str, runs: Sequence[RunHeader], warehouse: Warehouse) -> tuple[RunRecord, ...]:
-    """Return the runs that a user names on one side of a comparison, of those that there are, newest first.
+    """Return the runs that a user names on one side of a comparison, in the order in which they are named.
 
-    `names`: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
+    `names`: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run. `runs`:
+    all runs that there are, newest first.
     """
     run_ids: list[str] = []
     for name in (part.strip() for part in names.split(",")):

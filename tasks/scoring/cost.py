@@ -89,9 +89,10 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
 
 
 def reported_cost(stages: Sequence[StageRecord]) -> Cost:
-    """Return what the turns of trajectories cost: what their file says, and unknown for all else.
+    """Return what the turns of trajectories cost: what their file says, and None (unknown) for all else.
 
-    The model calls of turns of which only the tool calls are known are unknown, and so is their number.
+    If only the tool calls of some turn are known, everything is unknown, the number of model calls included. No call of
+    a file is cached, so that the cost from scratch is the reported cost.
     """
     if not stages or not all(stage.calls for stage in stages):
         return Cost()

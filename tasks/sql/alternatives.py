@@ -323,7 +323,11 @@ class Alternatives:
         width: int,
         downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None,
     ) -> str:
-        """Write a tree with its ties broken by the output: upwards, or downwards in the queries that are named."""
+        """Write a copy of a tree in which rows that are equal in an ORDER BY are sorted by the columns of the output.
+
+        They are sorted upwards, or downwards in the queries for which `downwards(tree, query)` is true; None: in none.
+        `width` is the number of columns of the tree's result.
+        """
         copy = tree.copy()
         for node in list(queries(copy)):
             break_ties(

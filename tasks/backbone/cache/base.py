@@ -248,6 +248,7 @@ class ReplyCache(ABC):
 
         Does not raise if the database cannot be written (full disk, lock, no connection): the reply stays in memory,
         is served from there, and is saved with the next write that succeeds. The first failure is logged as a warning.
+        Where no later write can succeed either, the functions of `stop_on_failure` are called.
         """
         rows = rows_of(reply, request, identity, backbone)
         with self._lock:

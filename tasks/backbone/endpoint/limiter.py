@@ -61,7 +61,11 @@ class AdaptiveLimit:
         self._admit()
 
     def rate_limited(self, granted_at: float, retry_after_s: float | None = None) -> None:
-        """Halve the size, unless the request got its slot before the last halving; pause for the seconds asked for."""
+        """Halve the size after a refused request, and admit none for `retry_after_s` seconds; None: without a pause.
+
+        `granted_at` is the loop time that `slot` yielded. If it was not after the last halving, the size stays: the
+        refusal belongs to the same burst. Of several pauses the one that ends last counts.
+        """
         loop = asyncio.get_running_loop()
         if granted_at > self._halved_at:
             self._halved_at = loop.time()

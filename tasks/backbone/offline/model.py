@@ -214,12 +214,16 @@ def _query(prompt: Prompt, *, last: bool) -> ToolCall:
 
 
 def _prompt(messages: Sequence[Message]) -> Prompt:
-    """Return the question with the database as the opening and the tools show it."""
+    """Return the question with the database as the opening and the tools show it.
+
+    The queries that were run are its attempts.
+    """
     done = _executed(messages)
-    results = [call.result or "" for call in done if call.name == "columns" and not call.error]
-    text = "\n\n".join("### Schema\n" + _PART.sub(r"### \1", result) for result in results)
+    described = [call.result or "" for call in done if call.name == "columns" and not call.error]
+    # as the schema's sections of a prompt, which `read_prompt` reads
+    schema = "\n\n".join("### Schema\n" + _PART.sub(r"### \1", result) for result in described)
     opening = [message for message in messages if message.role != "assistant"][:2]
-    prompt = read_prompt((*opening, Message("user", text)) if text else opening)
+    prompt = read_prompt((*opening, Message("user", schema)) if schema else opening)
     tried = (Attempt(_sql_of_call(call), call.result or "") for call in done if call.name == "run_sql")
     return replace(prompt, attempts=tuple(tried), selects=False)
 

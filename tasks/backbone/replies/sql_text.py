@@ -162,14 +162,18 @@ def _is_query(text: str, start: int) -> bool:
 
 
 def _in_sentence(text: str, start: int) -> str:
-    """Return the query that starts there, up to where prose goes on."""
+    """Return the query that starts there, up to where prose goes on.
+
+    A query directly after one backquote or double quote ends before the last such character of its paragraph. After
+    two or more of them, or where none follows, it ends as any other query.
+    """
     sql = text[start:]
-    before = text[start - 1 : start]
-    if before and before in '`"' and text[start - 2 : start] != 2 * before:
-        line = sql.partition("\n\n")[0]
-        closing = line.rfind(before)
+    quote = text[start - 1 : start]  # "" at the start of the text
+    if quote and quote in '`"' and text[start - 2 : start] != 2 * quote:
+        paragraph = sql.partition("\n\n")[0]
+        closing = paragraph.rfind(quote)
         if closing > 0:
-            return line[:closing]
+            return paragraph[:closing]
     return _until_prose(sql)
 
 

@@ -82,7 +82,10 @@ class _DuckDb(Engine):
         open_restrained(path).close()
 
     def digest(self, location: Location) -> str:
-        """Return a sha256 over DuckDB's version and every file, a write-ahead log included."""
+        """Return a sha256 over DuckDB's version and every file, a write-ahead log included.
+
+        The names of files count in a folder only: there they name the views.
+        """
         path = location.path
         log = path.with_name(path.name + ".wal")
         files = files_of(path) if path.is_dir() else [path, *([log] if log.is_file() else [])]
@@ -345,7 +348,10 @@ ORDER BY table_oid, constraint_index
 
 
 def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
-    """In a worker, read tables with so many of their first rows, views, and keys; of a folder each view is a file."""
+    """In a worker, read tables with their first `sample_rows` rows, views, and keys.
+
+    In a folder, each view is a file and is read as a table.
+    """
     path = session.location.path
     try:
         with closing(open_restrained(path)) as connection:
@@ -353,6 +359,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Sche
             def rows_of(sql: str, *parameters: object) -> list[Any]:
                 return connection.execute(sql, parameters).fetchall()
 
+            # A row of the catalog is a whole key: one row for each of its columns. A primary key has no parent.
             keys = (
                 (table, constraint, column, parent if kind == "FOREIGN KEY" else None, parent_column)
                 for table, constraint, columns, kind, parent, parents in rows_of(_KEYS)
@@ -364,7 +371,9 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Sche
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,
-                lambda table: rows_of(f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {sample_rows}"),
+                first_rows=lambda table: rows_of(
+                    f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {sample_rows}"
+                ),
             )
     except duckdb.Error as error:
         raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error

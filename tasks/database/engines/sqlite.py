@@ -119,8 +119,8 @@ ENGINES.register("sqlite")(_Sqlite())
 def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
     """Read tables, views and keys of a SQLite file, in a worker process; cost does not grow with the number of rows.
 
-    So many first rows of each table are kept as samples, in the table's own order; none of a table with a value that is
-    larger than the sandbox allows.
+    The first `sample_rows` rows of each table are kept as samples, in the table's own order; none of a table with a
+    value that is larger than the sandbox allows. Views whose columns cannot be read are left out.
     """
     path = session.location.path
     try:
@@ -144,6 +144,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Sche
             return schema_of(
                 database_id,
                 SQLITE,
+                # None: SQLite has no comments
                 [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
                 ((table, column.name, column.kind, None) for table, own in columns.items() for column in own),
                 (key for table in tables for key in _keys(connection, table, columns[table])),

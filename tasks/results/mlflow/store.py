@@ -326,6 +326,9 @@ def server_options(store: Store, port: int) -> list[str]:
 def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:
     """Return the address of an experiment with Crosscheck's columns, or of one run of it.
 
+    `view` names the columns and filter of an experiment; the page of a run has none. A store without a server has the
+    address under which MLflow's own server would show it.
+
     CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents

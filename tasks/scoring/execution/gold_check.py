@@ -134,8 +134,9 @@ async def check_golds(
     queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
 
     async def work() -> None:
+        # all of these coroutines take from one iterator: each gold is run once
         for number, gold in queue:
-            check = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
+            check = GoldCheck(gold.id, gold.database_id, gold.sql, gold_class="missing_database")
             if gold.database_id in suites:
                 check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
             elif error := broken.get(gold.database_id):

@@ -226,12 +226,14 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
     if len(gold[0]) != len(predicted[0]):
         return False
     expected, actual = comparable_rows(gold), comparable_rows(predicted)
-    columns, others = list(zip(*expected, strict=False)), list(zip(*actual, strict=False))
+    gold_columns = list(zip(*expected, strict=False))
+    predicted_columns = list(zip(*actual, strict=False))
     if ordered:
-        return Counter(columns) == Counter(others)
+        return Counter(gold_columns) == Counter(predicted_columns)
     if Counter(expected) == Counter(actual):
         return True
-    return _permutable(columns, others, [0] * len(columns), [0] * len(others))
+    one_colour = [0] * len(gold_columns)  # no column is distinguished from another yet
+    return _permutable(gold_columns, predicted_columns, one_colour, one_colour)
 
 
 def _permutable(

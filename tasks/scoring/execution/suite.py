@@ -127,9 +127,9 @@ async def judge_golds(
 ) -> SuiteVerdicts:
     """Judge the candidates of one question by each of its golds, on each of its databases.
 
-    All databases have to agree on one and the same gold. A gold that does not finish makes nothing right; the
-    question's gold is at fault only if none of its golds finishes. There is at least one database and one gold, ""
-    where there are accepted results only. These are of the first database.
+    A candidate is right if all databases agree by one and the same gold. A gold that does not finish makes no candidate
+    right; the question's gold is at fault only if none of its golds finishes. There is at least one database. There is
+    at least one gold: "" where there are only `accepted` results, which are those of the first database.
     """
     by_gold = [await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds]
     return SuiteVerdicts(

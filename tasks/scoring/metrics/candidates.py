@@ -297,6 +297,10 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
+    """Return the sentences on the candidates that were written, and on the one that was selected.
+
+    `passed` are pass@1 to pass@n, and `voted` is majority@n. Tokens and calls stand in for money that is 0 or unknown.
+    """
     n = data["n"]
     gain = data["gain"]
     selection = Ratio.of(data["selection"])

@@ -308,7 +308,11 @@ FROM_LINK = "augmented_sql"
 
 @metric("Strict recall, or right (RSL-SQL's printed SRR)", order=45)
 def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
-    """Count the questions with every gold column linked, or the SQL made from the link right; None without linking."""
+    """Count the questions with every gold column linked, or the SQL made from the link right; None without linking.
+
+    The link is "both" (of both directions), else the last one. Without a stage `augmented_sql`, the final answer is
+    taken for the SQL made from it.
+    """
     links = [link.name for link in run.report.links]
     if not links:
         return None
