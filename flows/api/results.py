@@ -60,6 +60,7 @@ class Results:
         varied: tuple[str, ...] = (),
         **more: Any,
     ) -> "EvaluationSettings":
+        """Return the settings of an evaluation; `varied` are further overrides, `more` fields of `EvaluationChoice`."""
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 

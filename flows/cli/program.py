@@ -53,6 +53,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them; of the program, those that people use first."""
+        # a group of commands lists its own under one heading
         groups = {"Commands": self._entries} if self._entries is not COMMANDS else GROUPS
         widest = max(len(name) for commands in groups.values() for name in commands)
         for group, commands in groups.items():

@@ -164,7 +164,7 @@ class DemonstrationSearch:
     def _grounded(
         self, pool: _Pool, demonstrations: Sequence[Sequence[Demonstration]]
     ) -> list[tuple[GroundedDemonstration, ...]]:
-        """Return demonstrations with the schemas of their databases."""
+        """Return the demonstrations of each question with the schemas of their databases."""
         schemas = pool.benchmark.training_schemas(
             demonstration.database_id for group in demonstrations for demonstration in group
         )

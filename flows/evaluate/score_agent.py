@@ -357,6 +357,10 @@ class _AgentRun:
             self._agent_loop.call_soon_threadsafe(self._agent_loop.stop)
 
     async def _work(self, queue: Iterator[Question], workers: SqlWorkers) -> None:
+        """Answer questions of the queue, which all workers share, and write each answer when it comes.
+
+        `fatal` is set if the first `FIRST` answers of all workers are failures; then, and on a stop, work ends.
+        """
         for question in queue:
             if self.fatal or self.control.stop.is_set():
                 return

@@ -95,6 +95,7 @@ def read_nights(file: Path) -> NightsFile:
 
 def _located(matrix: Matrix, folder: Path) -> Matrix:
     """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
+    # a field that the file does not have stays unset
     located = {
         name: [located_name(name_or_file, folder) for name_or_file in getattr(matrix, name)]
         for name in matrix.model_fields_set & {"benchmarks", "backbones", "pipelines"}

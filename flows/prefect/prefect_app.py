@@ -54,7 +54,7 @@ def create_database(path: Path) -> None:
     if not path.exists():
         with suppress(NoTemplate), atomic_create(path) as draft:
             if not TEMPLATE.copy(draft):
-                raise NoTemplate
+                raise NoTemplate  # so that the draft does not become the database
 
 
 def migrate(path: Path) -> None:

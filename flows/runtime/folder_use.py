@@ -171,7 +171,7 @@ def find_running_servers(home: Home) -> Addresses | None:
             return _RECORD_FORMAT.validate_json(_record(home).read_bytes())
         except (OSError, ValidationError):
             return None  # the process is starting or stopping
-    except OSError:
+    except OSError:  # the lock cannot be opened
         return None
 
 

@@ -139,9 +139,10 @@ class MeteredBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The source's, the epoch, the reply format, any candidate but the first, and a recording's place.
+        """The identity of the source, the epoch, the reply format, and the candidate's index if it is not the first.
 
-        So the stages of a candidate that ask a model have keys of their own, and those that ask none are shared.
+        Of a recording, the question and the stage that ask are part of it, too. So the stages of a candidate that ask
+        a model have keys of their own, and those that ask none are shared.
         """
         identity = {**self._request_identity, **self._formats.identity(self._stage)}
         if self._candidate:

@@ -65,7 +65,7 @@ _line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)
 
 
 def read_recording(path: Path) -> Recording:
-    """Read a recording."""
+    """Read a recording; of lines with the same origin, which must have the same reply, the first counts."""
     try:
         content = read_file(Path(path))
     except OSError as error:
@@ -78,10 +78,10 @@ def read_recording(path: Path) -> Recording:
         if not line.strip():
             continue
         reply = _read(line, path, number)
-        earlier, first_reply = lines.setdefault(reply.origin, (number, reply))
+        first_number, first_reply = lines.setdefault(reply.origin, (number, reply))
         if first_reply.reply != reply.reply:
             raise DataError(
-                f"{path}: lines {earlier} and {number} give different replies for {reply.origin}. "
+                f"{path}: lines {first_number} and {number} give different replies for {reply.origin}. "
                 "Take one of them out."
             )
     return Recording(
@@ -151,7 +151,7 @@ class Observations:
         self._observed: dict[str, list[Exchange]] = {}
 
     def add(self, request: Request, reply: Reply) -> None:
-        """Keep a request and its reply."""
+        """Keep a request and its reply; its messages only where they are traced, its digest where it is recorded."""
         origin = request.origin
         exchange = Exchange(
             messages=tuple(as_texts(request.messages[request.known :])) if self._traced else (),

@@ -262,6 +262,7 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
 
 
 def _remedy(settings: BenchmarkSettings, engine: Engine) -> str:
+    """Return what a user can do about gold SQL of another dialect than the engine's, in sentences."""
     translate = (
         'With "--set benchmark.transpile_gold=true" sqlglot translates it; reports then say so, and such runs are '
         "not ranked."

@@ -134,6 +134,7 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
     """
     scheme, separator, rest = text.partition("://")
     engines = [ENGINES.get(name) for name in ENGINES.names()]
+    # what is before "://" may be part of a path: a scheme has letters, digits, "+" and "-" only
     if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
         path = Path(text).expanduser().absolute()
         chosen = next((engine for engine in engines if engine.has_file(path)), ENGINES.get("sqlite"))

@@ -453,6 +453,7 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
 
 
 def _held_by_duckdb(path: Path) -> dict[str, int]:
+    """Return the number of rows by the name of a table or view; {} if there is no file."""
     if not path.exists():
         return {}
     with duckdb.connect(str(path), read_only=True) as connection:

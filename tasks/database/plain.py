@@ -34,7 +34,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Return a value as a plain one.
+    """Return a value of a result as a plain Python value, by the table of this module; as text if its type is unknown.
 
     >>> plain(Decimal("2.50")), plain(Decimal("3.00")), plain([1, None]), plain({"b": 1, "a": [2]})
     (2.5, 3, (1, None), '{"a":[2],"b":1}')

@@ -217,13 +217,14 @@ def _is_allowed_before_parenthesis(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a name before a parenthesis is an allowed function, a keyword, or a new name of a table."""
     token = tokens[index]
     before = tokens[index - 1] if index else Token("sign", "")
-    if before == Token("sign", "."):
+    if before == Token("sign", "."):  # a function of a schema is none of the allowed ones
         return False
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
         return True
     # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
     if before in (Token("sign", ")"), Token("word", "as"), Token("word", "with"), Token("word", "recursive")):
         return True
+    # WITH other (...) AS (...), name (a, b) AS (...)
     return before == Token("sign", ",") and _is_followed_by_as(tokens, index + 1)
 
 

@@ -181,16 +181,16 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     rows = listed_rows(view)
     turns = turn_chart(record.metrics.get("turns"))
     items, sections = question_items(view, rows, questions, links.question)
-    more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
-    listed = Questions(items, FILTERS, note=more)
+    note = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
+    listed = Questions(items, FILTERS, note=note)
     tags = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
     labels = Section("Tags, and what differs from the defaults", (tags,))
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
     title = f"{record.pipeline} with {record.backbone} on {record.benchmark}"
     score = record.score
-    range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
-    found = f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}."
+    bounds = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
+    accuracy = f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{bounds}."
     blocks: list[Block] = [
         *variant_sentences(record),
         _glance(view, links),
@@ -202,16 +202,16 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         *wide,
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
-    stripped = f" The rule {record.rule} compares both queries without DISTINCT."
+    strips_distinct = f" The rule {record.rule} compares both queries without DISTINCT."
     footer = (
-        Sentence(_READING + (stripped if RULES[record.rule].strips_distinct else "")),
+        Sentence(_READING + (strips_distinct if RULES[record.rule].strips_distinct else "")),
         Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
     return Document(
         f"{title}: {percent(score)}",
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
-        found if record.is_finished else "There is no execution accuracy: the run has not finished.",
+        accuracy if record.is_finished else "There is no execution accuracy: the run has not finished.",
         footer=reading(*footer),
         name=f"{percent(score)}: {title}",
         packed=sections,

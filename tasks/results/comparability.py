@@ -17,7 +17,7 @@ _NAMED = 5
 def common_rule(a: RunRecord, b: RunRecord, chosen: str | None) -> str:
     """Return the rule by which two runs are compared, after checking that they have the same questions.
 
-    It is the wanted one, or else the headline rule that both runs share.
+    It is the chosen one; if that is None, the headline rule that both runs share.
     """
     _check_questions(a, b)
     changed = changed_databases(a, b)

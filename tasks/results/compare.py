@@ -159,7 +159,10 @@ def _compare_several(
 def _side(
     letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
 ) -> Side:
-    """Return a side over the questions that are compared; `only`: questions that no run of the other side scored."""
+    """Return a side over the questions that are compared; `only`: questions that no run of the other side scored.
+
+    A side of one run has its accuracy (`ex`), one of several runs the standard deviation between them (`sd`).
+    """
     rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
     side_runs = tuple(
         SideRun(
@@ -173,6 +176,7 @@ def _side(
     first = runs[0]
     single = len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
+    # the answers of a run that was made elsewhere cost what their file says
     cost = (reported_cost if first.made_elsewhere else total_cost)(records)
     usages = [call.usage for record in records for call in record.calls]
     return Side(

@@ -91,7 +91,8 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     """Return the chart of the runs that have candidates; None where none has.
 
     A run is given as the kind that draws it, its name and the object "candidates" of its summary. The line of pass@k
-    is dashed, that of the majority solid, with intervals.
+    is dashed, that of the majority solid, with intervals. The x axis is the cost per question, in the first unit that
+    all runs report and have some of, else in calls.
     """
     curves = [(kind, name, data["curve"]) for kind, name, data in runs if data]
     if not curves:
@@ -100,8 +101,11 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     lines, sentences = [], []
     for kind, name, curve in curves:
         points = tuple(_candidate_point(point, unit, kind, name) for point in curve)
-        shares = [100 * point["pass"]["value"] for point in curve]
-        passed = tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, shares, strict=True))
+        passes = [100 * point["pass"]["value"] for point in curve]
+        passed = tuple(
+            LinePoint(majority.x, y, low=y, high=y, kind=kind)
+            for majority, y in zip(points, passes, strict=True)
+        )
         lines += [Line(passed, kind, dashed=True, marked=False), Line(points, kind)]
         first, last = points[0], points[-1]
         sentences.append(

@@ -250,7 +250,7 @@ def compare_with(baseline: RunRecord, current: RunRecord, level: float) -> Paire
     A question without an answer because of the endpoint stays in the denominator of the score, but not in this
     comparison: a network failure is no regression of the model.
     """
-    rule = common_rule(baseline, current, None)
+    rule = common_rule(baseline, current, chosen=None)
     a, b = baseline.answered_rights(rule), current.answered_rights(rule)
     if not a.keys() & b.keys():
         raise ConfigurationError(

@@ -115,6 +115,12 @@ class BridgedQuestion:
         return best
 
     def _at(self, core: str, inner: int, start: int) -> Bridge | None:
+        """Return the bridge from `core[inner:]`, the value from one of its words on, to the question at `start`.
+
+        The run is the beginning that both have in common. The score compares the whole value with the span: the
+        question's words that the run covers, the last of them up to its end. None: the run is too short, the span
+        leaves more than `OVERHANG` characters uncovered, or `is_skipped` excludes the run or the span.
+        """
         shared = Prefix.similarity(self.text[start : start + len(core)], core[inner:])
         run = _without_ends(core[inner : inner + shared])
         if len(run) < MIN_RUN:

@@ -88,12 +88,14 @@ FUNCTION_WORDS = frozenset(
 def schema_words(names: Iterable[str]) -> frozenset[str]:
     """Return the words of table and column names, folded as `mask` compares them.
 
+    Single characters and `FUNCTION_WORDS` are left out.
+
     >>> sorted(schema_words(["raceId", "Free Meal Count (K-12)"]))
     ['count', 'free', 'id', 'meal', 'race', 'raceid']
     """
     words = set()
     for name in names:
-        # split at capitals, digits and underscores; and as it is, split at digits alone
+        # split at capitals and underscores ("race", "Id"), and with both kept ("raceId"); no part has digits or signs
         parts = re.findall(r"[^\W\d_]+", HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
         words |= {fold(part) for part in parts}
     return frozenset(word for word in words if len(word) > 1 and word not in FUNCTION_WORDS)

@@ -85,7 +85,10 @@ _INDEXES = (
 
 
 def build(database: Database, path: Path) -> None:
-    """Write the index of a database to `path` atomically; other processes may do the same at the same time."""
+    """Write the index of a database to `path` atomically; other processes may do the same at the same time.
+
+    A file is read in the sandbox, a server's database in this process. The content must be the same before and after.
+    """
     location = database.location
     require_fts5()
     require_content(location, database.content)

@@ -21,6 +21,7 @@ SAMPLES = 10_000
 _GRID = 64
 """Rates of fixed questions at which the maximum of the p-value is searched, and again around the highest."""
 _PRECISION = 1e-4
+"""Precision of the largest loss, as a share: one that is not above it is no loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

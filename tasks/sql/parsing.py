@@ -109,7 +109,7 @@ def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
 
 
 def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
-    """Inside a worker: parse a SQL within its processor time."""
+    """Inside a worker: parse a SQL within its processor time, after which a signal stops the parser."""
 
     def overrun(*signaled: Any) -> None:
         raise _OverrunError
@@ -121,7 +121,7 @@ def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
             return _parse_here(sql, dialect)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    except _OverrunError:
+    except _OverrunError:  # around both, because the signal may come while the timer is stopped
         return Parsed(None, OVER)
 
 

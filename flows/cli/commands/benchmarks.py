@@ -225,6 +225,7 @@ def _names(benchmark: "Benchmark", selected: Sequence[str]) -> Sequence[str]:
             f'--databases: there is no database "{unknown[0]}". {did_you_mean(unknown[0], ids)}'
         )
     absent = [name for name in selected or ids if name in benchmark.missing]
+    # without a selection, absent databases are passed over unless all are absent
     if absent and (selected or len(absent) == len(ids)):
         raise DataError(
             f"{benchmark.settings.name}: the database {absent[0]} is not at {benchmark.location(absent[0])}. "

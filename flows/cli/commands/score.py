@@ -95,7 +95,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
             raise ConfigurationError("Give one of --predictions FILE and --trajectories FILE.")
         file = self.predictions or self.trajectories
         assert file is not None
-        reading = Reading(self.sql_column, self.by_position, self.unwrap)
+        reading = Reading(self.sql_column, by_position=self.by_position, unwrap=self.unwrap)
         if self.trajectories and reading != Reading():
             raise ConfigurationError("--sql-column, --by-position and --unwrap are for --predictions only.")
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()

@@ -149,20 +149,21 @@ def _spent(budget: Budget) -> str:
 
 
 def _remarks(sweep: Sweep) -> Iterator[Block]:
+    """Yield what follows the table of a sweep: how it was tested, problems, the money spent, and what to do next."""
     if sweep.standings.tests:
         yield Sentence(
             f"{family_in_words(sweep.standings.tests)}. Combinations that {LETTERS}. Statistically tied: the "
             f"difference to the best may be chance (p is {LEVEL:g} or more). {ALONE}"
         )
-    for done in sweep.cells:
-        if done.evaluated and (failed := sum(done.evaluated.failures.values())):
+    for result in sweep.cells:
+        if result.evaluated and (failed := sum(result.evaluated.failures.values())):
             questions = counted(failed, "question")
-            yield Sentence(f"{done.cell.name}: {questions} without an answer (wrong)", "error")
-        if done.problem:
-            yield Sentence(f"{done.cell.name}: {done.problem}", "error")
+            yield Sentence(f"{result.cell.name}: {questions} without an answer (wrong)", "error")
+        if result.problem:
+            yield Sentence(f"{result.cell.name}: {result.problem}", "error")
     if sweep.budget:
         yield Sentence(_spent(sweep.budget))
-    if any(done.evaluated for done in sweep.cells):
+    if any(result.evaluated for result in sweep.cells):
         start = () if sweep.served else (Code("crosscheck up  # starts MLflow, then open"),)
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
         view = Code("crosscheck view --open  # the runs, their questions, and two side by side")

@@ -65,7 +65,8 @@ class BatchProvider:
     def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
 
     @abstractmethod
-    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None: ...
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
+        """Return the answer in a line of results, as HTTP would have brought it; None if the line has none."""
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
@@ -225,7 +226,7 @@ class AnthropicBatches(BatchProvider):
                 error = part(result, "error")
                 kind = str(part(error, "error").get("type"))
                 return HttpAnswer(self._STATUSES.get(kind, 500), {}, json.dumps(error))
-        return None
+        return None  # such as "canceled" and "expired"
 
 
 def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> BatchProvider:

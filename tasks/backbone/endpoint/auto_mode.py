@@ -123,14 +123,17 @@ async def find_response_mode(
 async def _strictest(
     endpoint: EndpointBackbone, settings: BackboneSettings, *, system_role: bool = True
 ) -> KnownEndpoint:
-    """Send the request in one mode after another, until one is accepted; if none is, without the system role."""
+    """Send the request in one mode after another, until one is accepted; if none is, without the system role.
+
+    The modes are tried from the strictest on. `system_role` is part of the result: False without that role.
+    """
     refused: dict[str, Refusal] = {}
     modes = format_of(settings).modes
     for mode in modes:
         refusal = await _refusal(endpoint, settings, mode)
         if refusal is None:
             break
-        if refusal.kind not in ("request", "settings", "server"):
+        if refusal.kind not in ("request", "settings", "server"):  # the mode cannot be the reason
             raise _error(endpoint, refusal)
         refused[mode] = refusal
     else:

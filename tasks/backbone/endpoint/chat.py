@@ -138,12 +138,16 @@ def _streamed(text: str) -> dict[str, Any]:
 
 
 def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Append an event's part of a message: texts are joined, tool calls by their index."""
+    """Append an event's part of a message: texts are joined, tool calls by their index.
+
+    "role" and "type", which name kinds and are no texts, are left out; so are numbers, booleans and other lists.
+    """
     for name, value in delta.items():
         if name == "tool_calls":
             calls = message.setdefault(name, [])
             for piece in wire.parts(delta, name):
                 index = piece.get("index") or 0
+                # add empty calls until the list has this index
                 calls.extend({} for _ in range(index + 1 - len(calls)))
                 _append(calls[index], {"id": piece.get("id"), "function": piece.get("function")})
         elif isinstance(value, dict):

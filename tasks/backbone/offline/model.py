@@ -65,7 +65,8 @@ class OfflineBackbone:
 def answer(request: Request) -> str:
     """Return the reply to a request: a JSON object with the keys that are asked for, or text where that is asked for.
 
-    A prompt without a schema or a question gets an empty answer of the kind asked for, never an exception.
+    Without keys or a known heading of a text, the reply has the key "sql". A prompt without a schema or a question gets
+    an empty answer of the kind asked for, never an exception.
     """
     sections = sections_of(request.messages)
     prompt = read_prompt(request.messages)

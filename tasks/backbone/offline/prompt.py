@@ -113,11 +113,16 @@ class PromptSchema:
 def read_schema(
     text: str, samples: str = "", foreign_keys: str = "", descriptions: str = "", *, dialect: str
 ) -> PromptSchema:
-    """Read the database sections of a prompt; lines in no known format are passed over."""
+    """Read the database sections of a prompt; lines in no known format are passed over.
+
+    `text` has the tables, one per line or one column per line, and at its end the foreign keys if it is M-Schema.
+    `samples` adds values to its columns, `foreign_keys` joins. `descriptions` gives a column its head: the words before
+    the first punctuation or a word such as "of" and "that".
+    """
     schema = PromptSchema(dialect=dialect)
     text, _, own_keys = text.partition("【Foreign keys】")
     _read_rows(text, schema)
-    if not schema.samples:
+    if not schema.samples:  # no table was in one line
         _read_lines(text, schema)
     _read_rows(samples, schema, new=False)
     for key in _KEY.finditer(f"{foreign_keys}\n{own_keys}"):

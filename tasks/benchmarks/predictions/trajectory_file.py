@@ -230,7 +230,10 @@ class TrajectoryLine(_Line):
 
 
 def read_line(location: str, content: dict[str, Any]) -> Trajectory:
-    """Read the object of one question; `location` is its file and line."""
+    """Read the object of one question; `location` is its file and line.
+
+    Its turns are those of "turns", or else those of the chat messages in "messages".
+    """
     try:
         line = TrajectoryLine.model_validate(content)
     except ValidationError as error:
@@ -244,7 +247,7 @@ def read_line(location: str, content: dict[str, Any]) -> Trajectory:
         identity,
         tuple(turns),
         sql=sql_or_none(line.sql),
-        names_answer="sql" in line.model_fields_set,
+        names_answer="sql" in line.model_fields_set,  # also with null, which says that there is no answer
         database_id=line.database or None,
         failure=line.failure,
     )
@@ -354,21 +357,27 @@ def _question(trace: str, spans: Sequence[_Span]) -> str:
 
 
 def _turns_of_spans(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
+    """Yield the turns of a question from its spans, which are in order of their start: one per model call.
+
+    The tool calls of a turn are those that the model's output requests. If it lists none, they are the tools that
+    start from then until the next model call. Without any model call, each tool is a turn.
+    """
     models = [span for span in spans if span.operation in _MODEL_CALLS]
     tools = [span for span in spans if span.operation == "execute_tool"]
     by_id = {span.text("gen_ai.tool.call.id"): span for span in tools if span.text("gen_ai.tool.call.id")}
+    # results of tool calls by the id of the call, from the input of later model calls
     responses = {
         str(part.get("id")): as_text(part.get("response", part.get("result")))
         for span in models
         for part in _parts(span, "gen_ai.input.messages", "tool_call_response")
     }
     for span, following in zip_longest(models, models[1:]):
-        end = following.start if following else float("inf")
+        turn_end = following.start if following else float("inf")
         requested = _parts(span, "gen_ai.output.messages", "tool_call")
         if requested:
             calls = tuple(_requested(part, by_id, responses) for part in requested)
         else:
-            calls = tuple(_executed(tool) for tool in tools if span.start <= tool.start < end)
+            calls = tuple(_executed(tool) for tool in tools if span.start <= tool.start < turn_end)
         texts = (as_text(part.get("content")) for part in _parts(span, "gen_ai.output.messages", "text"))
         yield AgentTurn("\n".join(filter(None, texts)), calls, call=_model_call(span))
     if not models:
@@ -421,6 +430,10 @@ def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
 
 
 def _spans(location: str, content: dict[str, Any]) -> Iterator[_Span]:
+    """Yield the spans of an object: one as the Python SDK prints it, or all of an OTLP export ("resourceSpans").
+
+    In an export, a span has the attributes of its resource, too.
+    """
     try:
         if "resourceSpans" not in content:
             yield _of_sdk(location, content)

@@ -75,6 +75,7 @@ _function_named = cache(pkgutil.resolve_name)
 
 
 def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
+    """Do a pickled job; an exception is a reply, and after a lack of memory the worker is spent."""
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)

@@ -237,14 +237,20 @@ def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> Candida
 
 
 def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings") -> dict[str, Any]:
-    """Return what k candidates of a question are worth and cost, as the mean over all choices of k of them."""
+    """Return what k candidates of a question are worth and cost, as the mean over all choices of k of them.
+
+    A unit of cost is None if the bills do not know it.
+    """
     total = sum((score.written for score in scores), Bill())  # of all n candidates of all questions
-    per_question = k / setup.n / len(scores)
+    share_of_total = k / setup.n / len(scores)  # of k candidates of one question
     return {
         "k": k,
         "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
         "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
-        **{unit: None if (value := getattr(total, unit)) is None else value * per_question for unit in UNITS},
+        **{
+            unit: None if (value := getattr(total, unit)) is None else value * share_of_total
+            for unit in UNITS
+        },
     }
 
 
