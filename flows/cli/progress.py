@@ -97,14 +97,16 @@ class _Counting(Progress):
         self._began = time.monotonic()
 
     def answered(self, *, failed: bool, calls: "Sequence[Call]") -> None:
-        """Count an answered or failed question."""
+        """Count an answered or failed question; the cost is None from the first call whose cost is unknown."""
         self.done += 1
         self.failed += failed
         self.calls += len(calls)
         self.retries += sum(call.retries for call in calls)
         for call in calls:
-            before, paid = self.cost_usd, call.cost_usd
-            self.cost_usd = None if before is None or paid is None else before + paid
+            if self.cost_usd is None or call.cost_usd is None:
+                self.cost_usd = None
+            else:
+                self.cost_usd += call.cost_usd
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored question."""

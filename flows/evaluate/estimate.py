@@ -82,19 +82,21 @@ class _Measuring(OfflineBackbone):
 
 
 async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:
-    """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
+    """Measure the calls of each of an evaluation's backbones.
+
+    () where no question can be answered, or one of the sample has no answer.
+    """
     settings = preparation.settings
     measuring = {backbone.name: _Measuring(JsonFormats.of(backbone)) for backbone in backbones_of(settings)}
-    first, *_ = backbones = {
-        name: MeteredBackbone(backbone, backbone.formats) for name, backbone in measuring.items()
-    }
+    backbones = {name: MeteredBackbone(backbone, backbone.formats) for name, backbone in measuring.items()}
+    own = next(iter(backbones))  # the name of the evaluation's backbone; others only write candidates
     writers = tuple(backbones[writer.name] for writer in writer_settings(settings).writers)
-    eliminator = MeteredBackbone(measuring[first])
-    tools = Tools(backbones[first], workers, eliminator=eliminator, writers=writers)
+    eliminator = MeteredBackbone(measuring[own])  # its calls count as those of the evaluation's backbone
+    tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(settings, preparation.inputs, tools)
     questions = preparation.answerable
-    step = max(len(questions), SAMPLE)
-    sample = [questions[index * step // SAMPLE] for index in range(min(SAMPLE, len(questions)))]
+    span = max(len(questions), SAMPLE)  # of fewer questions than SAMPLE, each is measured
+    sample = [questions[index * span // SAMPLE] for index in range(min(SAMPLE, len(questions)))]
     for question in sample:
         if (await runner.run(QuestionRun(question))).failure:
             return ()
@@ -103,8 +105,10 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
     factor = len(questions) / len(sample)
     return tuple(
         Part(
-            round(backbone.calls * factor),
-            Usage(input=round(backbone.input_tokens * factor), output=round(backbone.output_tokens * factor)),
+            calls=round(backbone.calls * factor),
+            usage=Usage(
+                input=round(backbone.input_tokens * factor), output=round(backbone.output_tokens * factor)
+            ),
         )
         for backbone in measuring.values()
     )

@@ -101,6 +101,7 @@ def check_data(run: RunRecord, benchmark: Benchmark, databases: Mapping[str, Dat
         )
     digests = digests_of(databases)
     for name, digest in run.databases.items():
+        # A database that is absent now has no digest: it is not compared.
         if digests.get(name, digest) != digest:
             raise DataError(
                 f'The database "{name}" has changed since run {run.run_id} (its sha256 differs), so a merged '

@@ -73,6 +73,7 @@ def launched(
         preparation = preparation or prepare(settings, control.progress)
         control.own_server = not prefect.external
         with importing():
+            # With `later`, the evaluation may be restored, which needs no client.
             if kind_of(settings.backbone).paid and not later:
                 import_client()
             import flows.evaluate.flow  # noqa: F401

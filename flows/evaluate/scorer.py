@@ -64,17 +64,20 @@ class KeyJudge:
         return KeyVerdict(CHANGES[entry.action], golds, {}, entry.reason, entry.source)
 
     async def judged(self, score: QuestionScore, databases: Sequence[Database]) -> dict[str, KeyVerdict]:
-        """Judge a question's final SQL on its databases by each key that changes its gold."""
+        """Judge a question's final SQL on its databases by each key that changes its gold.
+
+        Return the verdicts of `of`; only those on a replaced or added gold are judged.
+        """
         verdicts = self.of(score.question)
         for key in self.benchmark.keys:
             verdict = verdicts.get(key.name)
             if verdict is None or not verdict.counted:
                 continue
             golds = key.entries[score.question.id].sql
-            judged = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
-            if verdict.change == "added":
-                judged = either(score.final, judged)
-            verdicts[key.name] = replace(verdict, correct=judged.correct)
+            final = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
+            if verdict.change == "added":  # what is right by the benchmark's own gold stays right
+                final = either(score.final, final)
+            verdicts[key.name] = replace(verdict, correct=final.correct)
         return verdicts
 
 

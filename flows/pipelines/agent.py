@@ -29,6 +29,7 @@ async def agent(question: Question, context: Agent) -> str | None:
         try:
             taken = await turn(conversation, spending.notice, spending.allowed, box, runner, backbone)
         except BackboneError as error:
+            # A fatal error stops the run, a transient one may be retried; without an answer there is nothing to return.
             if error.fatal or error.transient or conversation.answer is None:
                 raise
             context.record.note(f"{NOT_SUBMITTED}{error}")

@@ -145,6 +145,7 @@ async def correct(name: str, sql: str | None, prompt: QuestionPrompt, context: R
     case = CorrectionCase(
         context.with_demonstrations(prompt.question),
         sql,
+        # Of the augmentation, a correction shows the keywords and the conditions.
         replace(prompt.augmentation, elements=None) if settings.augmentation else Augmentation(),
     )
     correction = await self_correction(case, prompt.view, settings.turns, context.runner, context.backbone)

@@ -150,7 +150,10 @@ class SharedStages:
             files.pipe_file(path, content)
 
     async def _retried(self, done: str, work: Callable[[], T]) -> T:
-        """Do work in a thread, since it waits for the network; a failure is repeated after a pause."""
+        """Do work in a thread, since it waits for the network; a failure is repeated after a pause.
+
+        `done`: what messages call the work, "read" or "written".
+        """
         attempts = AsyncRetrying(
             stop=stop_after_attempt(len(RETRY_DELAYS_S) + 1),
             wait=wait_chain(*map(wait_fixed, RETRY_DELAYS_S or (0,))),

@@ -85,7 +85,10 @@ def open_database(
 
 
 def require_content(location: Location, content: Content) -> None:
-    """Make sure that a database can be read, and holds what it held when it was opened."""
+    """Make sure that a database can be read, and holds what it held when it was opened.
+
+    Its digest is computed again only where the state of its files differs. A server has no state: it is not checked.
+    """
     engine = engine_of(location)
     if not content.state or engine.state(location) == content.state:
         return

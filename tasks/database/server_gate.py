@@ -171,11 +171,15 @@ class MysqlGate:
 
 
 def _query(tokens: Iterable[Token]) -> list[Token]:
-    """Return the tokens of a query without semicolons at its end; [] where there is no statement."""
+    """Return the tokens of a query without semicolons at its end; [] where there is no statement.
+
+    A statement of another kind is refused, and so are several statements.
+    """
     query = list(tokens)
     while query and query[-1] == Token("sign", ";"):
         query.pop()
     if query and query[0].text not in QUERIES:
+        # The token of a string has the text "".
         word = query[0].text.upper()[:30] or "a string"
         raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
     if Token("sign", ";") in query:

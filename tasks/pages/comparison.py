@@ -280,6 +280,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
         yield from _variant_sentences(variant)
     if notes := (*comparison.left_out, *comparison.warnings):
         yield cautions(notes)
+    # A page has the flipped questions before the tables, a text has them at its end.
     flipped = _flipped(comparison, first)
     yield Only(("page",), (flipped,))
     yield from _tables(comparison, result)

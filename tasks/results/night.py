@@ -48,11 +48,11 @@ def trend_of(scores: Sequence[float]) -> Trend | None:
     """Return the trend of successive scores, the oldest first; None of fewer than MIN_SCORES.
 
     The test (Mann, 1945; Kendall, 1975) counts the pairs in which the later score is lower, so one bad score does not
-    make a trend; its p-value is the normal approximation with the corrections for continuity and ties. The slope is
-    Sen's (1968).
+    make a trend; its one-sided p-value is the normal approximation with the corrections for continuity and ties, 1.0
+    where no more pairs fall than rise. The slope is Sen's (1968).
 
-    >>> found = trend_of([0.60, 0.61, 0.59, 0.60, 0.57, 0.58, 0.56, 0.55])
-    >>> round(found.slope, 4), round(found.p_value, 4)
+    >>> trend = trend_of([0.60, 0.61, 0.59, 0.60, 0.57, 0.58, 0.56, 0.55])
+    >>> round(trend.slope, 4), round(trend.p_value, 4)
     (-0.0075, 0.0063)
     """
     count = len(scores)

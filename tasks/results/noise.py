@@ -267,8 +267,9 @@ def measured_noise(
         records = [warehouse.read_run(repeat.run_id) for repeat in repeats]
         if _relevant(records[0].settings) != _relevant(current.settings):
             continue
-        if right := _right_counts(records, current.rule):
-            return measured_rate(parent, list(right.values()), len(records), level)
+        # Without a question that all repeats answered, they measure nothing.
+        if right_counts := _right_counts(records, current.rule):
+            return measured_rate(parent, list(right_counts.values()), len(records), level)
     return None
 
 

@@ -137,7 +137,11 @@ class _Sources:
         return home is not None or any(name in outputs for outputs in self.derived.values()), home
 
     def _among(self, name: str, aliases: Iterable[str], by_query: "dict[int, _Sources]") -> Home | None:
-        """Return the database column of an unqualified name among sources; None where it is another's output."""
+        """Return the database column of an unqualified name among the sources of the aliases; None where it has none.
+
+        The first source that has the name decides: a table, or a derived table that passes it on by `*`. A derived
+        table that names the output itself gives None.
+        """
         for alias in aliases:
             if alias in self.tables:
                 if name in self.owned[self.tables[alias]]:

@@ -57,6 +57,10 @@ class _Kinds:
         )
 
     def of(self, node: "exp.Expr") -> Kind:
+        """Return the kind of an expression's values; "" for a text, and where it is not known.
+
+        A column and a cast have the kind of their type; arithmetic, MIN, CASE and the like that of their operands.
+        """
         if isinstance(node, exp.Literal):
             return "" if node.is_string else "integer" if node.is_int else "real"
         if isinstance(node, exp.Column):

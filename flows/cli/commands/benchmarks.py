@@ -196,7 +196,7 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
             for name in names:
                 progress.step(f"Copying {name}")
                 to = locate(self.to.replace(PLACEHOLDER, quote(name, safe="")))
-                copies.append(copy_database(open_benchmark_database(benchmark, name, 0), to))
+                copies.append(copy_database(open_benchmark_database(benchmark, name, sample_rows=0), to))
 
         def show(stream: TextIO) -> None:
             for copy in copies:
@@ -205,6 +205,7 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
                 click.echo(f"{copy.database}: {outcome} ({size}) {copy.to}", stream)
                 for note in copy.notes:
                     click.echo(visible(f"  {note}"), stream)
+            # READER takes the place of the role that copies, and of its password; a file has no role.
             role, _, address = self.to.rpartition("@")
             url = f"{role.partition('://')[0]}://READER@{address}" if role else address
             evaluate = ["crosscheck", "evaluate", "--benchmark", self.benchmark]

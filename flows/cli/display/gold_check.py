@@ -119,10 +119,11 @@ def gold_document(verified: Verified) -> Document:
 
 def _quarantine(verified: Verified) -> Iterator[Section]:
     if verified.suggested:
-        ours = verified.benchmark.name in available(find_conf(), "benchmark")
-        settings_file = f"{'conf/benchmarks/' if ours else ''}{verified.benchmark.name}.yaml"
-        whose = settings_file if verified.golds.by_question else "this file (positions)"
-        title = f"No prediction can be right under these. Suggested quarantine for {whose}:"
+        is_in_conf = verified.benchmark.name in available(find_conf(), "benchmark")
+        settings_file = f"{'conf/benchmarks/' if is_in_conf else ''}{verified.benchmark.name}.yaml"
+        # Only ids of the evaluated questions belong in the benchmark's settings.
+        target = settings_file if verified.golds.by_question else "this file (positions)"
+        title = f"No prediction can be right under these. Suggested quarantine for {target}:"
         yield Section(title, (Sentence(f"quarantine: {json.dumps(list(verified.suggested))}"),))
     elif not verified.report.by_class["unreadable_database"]:
         which = "One gold query of every question" if verified.report.faults else "Every gold query"

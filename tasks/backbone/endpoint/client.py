@@ -167,7 +167,10 @@ class EndpointBackbone:
         """Answer one request, with the retries that the settings allow.
 
         Samples that are requested at the same time are sent together, with the parameter `n`; with a seed, they have
-        the seed of the first of them. `group` are those that are sent with this request, and gets their replies.
+        the seed of the first of them.
+
+        `group`: the samples that are sent together, `request` the first of them; it gets their replies. None: the
+        request joins a group where the settings allow several samples in a request, else it is sent by itself.
         """
         if group is None and self._max_samples > 1:
             return await self._sample(request)

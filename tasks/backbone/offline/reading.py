@@ -281,7 +281,12 @@ class Reader:
         return index > 0 and token.stem != "" and token.text[0].isupper() and not is_mentioned
 
     def _column_of(self, value: Value) -> ColumnName | None:
-        """Return the column said near a value that can hold it, else another one that can, else a name."""
+        """Return the column of a value; None for a number without one.
+
+        It is the nearest column that is mentioned close to the value and can hold it, else any that can hold it, those
+        of mentioned tables first, else the subject's name for a text. Any mentioned column can hold a number, but a
+        year needs one with years where there is one.
+        """
         if not value.is_number:
             columns = self._owners(value.text, is_loose=self.is_loose)
         elif _YEAR.fullmatch(value.text):
@@ -289,6 +294,7 @@ class Reader:
             columns.sort(key=lambda column: "year" not in stems_of(column.column))
         else:
             columns = []
+        # mentions that end up to four tokens before the value, or with its first token
         near = [m for m in self.mentions if m.column and -1 <= value.start - m.end <= 4]
         fitting = [m for m in near if m.column in columns or (value.is_number and not columns)]
         if fitting:

@@ -300,7 +300,7 @@ def log_night(
         from mlflow.entities import Metric, RunTag
 
         series = [
-            Metric(TREND, round(score, 6), int(moment.timestamp() * 1000), night)
+            Metric(key=TREND, value=round(score, 6), timestamp=int(moment.timestamp() * 1000), step=night)
             for night, (moment, score) in enumerate(scores, 1)
         ]
         tags = {VERDICT: verdict, "mlflow.source.name": in_short(record, verdict)}

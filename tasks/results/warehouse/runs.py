@@ -414,6 +414,7 @@ def run_line(run: RunHeader) -> str:
 
 
 def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
+    """Return the finished run that is `back` runs older than the latest (0); runs are given newest first."""
     finished = [run for run in runs if run.is_finished]
     if back < len(finished):
         return finished[back]

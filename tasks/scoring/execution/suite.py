@@ -154,6 +154,7 @@ def read_accepted(results: GoldResults) -> SubsetGold:
         if not text.strip():
             raise DataError(f"{path} is empty: a result has at least a line with its columns.")
         rows = read_gold_csv(text)
+        # A result without rows shows no width: it is taken to have every column that is named.
         width = min((len(row) for row in rows), default=max(columns, default=0) + 1)
         if columns and max(columns) >= width:
             raise DataError(

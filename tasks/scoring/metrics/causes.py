@@ -85,8 +85,11 @@ def classify_sql(
             causes.add("unparsable")
         predicted, gold = query_parts(sql, schema), query_parts(gold_sql, schema)
         if predicted is not None and gold is not None:
+            differing = _from_text(predicted, gold)
+            causes |= differing
             # the same tables, joins, structure and values: what is left is which columns it selects, and where
-            causes |= _from_text(predicted, gold) or (set() if causes & _DID_NOT_END else {"wrong_column"})
+            if not differing and not causes & _DID_NOT_END:
+                causes.add("wrong_column")
     return tuple(name for name in ERROR_CLASSES if name in causes)
 
 
