@@ -168,10 +168,9 @@ class Command(Described, BaseModel):
             (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command),
             key=lambda base: base.number,
         )
-        names = dict.fromkeys(name for base in classes for name in _own_fields(base))
-        fields = {name: cls.model_fields[name] for name in names if name in cls.model_fields}
-        if issubclass(cls, QuestionSelection):
-            fields |= {name: like(name) for name in QuestionSelection.model_fields}
+        fields: dict[str, FieldInfo] = {}
+        for base in classes:
+            fields |= _own_fields(base, cls)
         described = field_docstrings(EvaluationNames) | field_docstrings(cls)
         parameters = [_parameter(name, field, described.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
@@ -185,11 +184,14 @@ class Command(Described, BaseModel):
         )
 
 
-def _own_fields(command: type[Command]) -> Iterator[str]:
-    """Yield the names of the fields that a class declares, and of those of a model that it takes over."""
-    if QuestionSelection in command.__bases__:
-        yield from QuestionSelection.model_fields
-    yield from vars(command).get("__annotations__", ())
+def _own_fields(base: type[Command], command: type[Command]) -> "dict[str, FieldInfo]":
+    """Return the fields of a command that a base class of it declares, and those of the settings it inherits from."""
+    settings = [
+        model for model in base.__bases__ if issubclass(model, BaseModel) and not issubclass(model, Command)
+    ]
+    inherited = {name: like(name) for model in settings for name in model.model_fields}
+    declared = vars(base).get("__annotations__", ())
+    return inherited | {name: command.model_fields[name] for name in declared if name in command.model_fields}
 
 
 def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, click.Parameter]:

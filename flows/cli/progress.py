@@ -136,11 +136,11 @@ class _Counting(Progress):
 
     def _seconds_left(self) -> float | None:
         """Return how long the questions that are left take at the present speed; None while that is not known."""
-        asked = self.done - self._restored
+        answered = self.done - self._restored
         passed = time.monotonic() - self._began
-        if not asked or passed < SETTLED_S or self.done >= self.total:
+        if not answered or passed < SETTLED_S or self.done >= self.total:
             return None
-        return (self.total - self.done) * passed / asked
+        return (self.total - self.done) * passed / answered
 
 
 class LiveProgress(_Counting):

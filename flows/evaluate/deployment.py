@@ -108,6 +108,7 @@ async def open_home() -> Home:
     await clear_leftovers(home)
     with optional("Prefect does not watch over flow runs"):
         await watch_over_flow_runs()
+    with optional("No message is sent after a nightly run"):
         await notify_of_nights()
     return home
 

@@ -308,8 +308,8 @@ class Resources:
     ) -> QuestionRunner:
         """Return the runner of questions of a run, some of which are run again."""
         # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
-        anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
-        store = None if anew else self.results
+        record_all = self.settings.record is not None and not kind_of(self.settings.backbone).paid
+        store = None if record_all else self.results
         stopped = self.control.stop.is_set
         return QuestionRunner(
             self.settings, inputs, self.tools, store, self.task_runs, run, stopped, reruns or {}

@@ -189,7 +189,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
 
     Databases that are missing are left out. Without any of them, only schema links can be scored.
     """
-    # the predictions are read first: it takes no time, the benchmark may
+    # the predictions first: reading them takes no time, reading the benchmark may
     path = settings.predictions
     file = read_trajectories(path) if settings.trajectories else read_predictions(path, settings.reading)
     benchmark = settings.folders.benchmark(settings.benchmark, progress)

@@ -409,9 +409,8 @@ class _AgentRun:
             try:
                 answer = self.agent(question, database)
                 future.set_result(self._awaited(answer) if inspect.isawaitable(answer) else answer)
-            except (
-                BaseException
-            ) as error:  # also SystemExit, and CancelledError, which would cancel the future
+            # also SystemExit, and CancelledError, which would cancel the future
+            except BaseException as error:
                 future.set_exception(_AgentError(described(error)))
 
         threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()

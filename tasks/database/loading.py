@@ -370,7 +370,8 @@ def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]
 
 def _add_foreign_keys(connection: "sa.Connection", source: _Source) -> None:
     """Add the foreign keys that hold and are not there yet."""
-    is_mysql, inspector = connection.dialect.name == "mysql", sa.inspect(connection)
+    is_mysql = connection.dialect.name == "mysql"
+    inspector = sa.inspect(connection)
     for key in source.foreign_keys():
         there = inspector.get_foreign_keys(key.table.name) if is_mysql else ()
         if any(present["constrained_columns"] == key.column_keys for present in there):

@@ -155,7 +155,7 @@ class ServerConnection(Connection):
             return "timeout", ""
         if code in self.too_large:
             return "too_large", self.explanation(error)
-        # Interrupted long before its deadline: somebody else ended the query or its session.
+        # Interrupted long before its deadline: another session ended the query or this session.
         if isinstance(error, self.driver().Error) and (was_interrupted or self.is_unreachable(error)):
             raise DatabaseUnavailableError(f"{self._location}: {self.message(error)}") from error
         return "error", self.explanation(error)

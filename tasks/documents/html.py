@@ -131,8 +131,9 @@ def _cells(table: model.Table, row: Sequence[model.Cell]) -> list[DrawnCell]:
             cells.append(DrawnCell(column, content))
         elif content:
             cells[-1].under.append(DrawnCell(column, content))
-    for cell in [*(cell for cell in cells if cell.column.kind == "text"), *cells][:1]:
-        cell.names_row = True
+    if cells:
+        named = next((cell for cell in cells if cell.column.kind == "text"), cells[0])
+        named.names_row = True
     return cells
 
 

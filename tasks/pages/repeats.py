@@ -75,8 +75,7 @@ def _runs(comparison: Comparison) -> Table:
         for run in side.runs
     )
     headers = (Column("", "text"), Column("run", "text"), "EX", "right", Column("", "text"))
-    caption = "No figure includes the repeated run, which may have been chosen for its score."
-    return Table("Runs", headers, rows, caption)
+    return Table("Runs", headers, rows)
 
 
 def _changes(comparison: Comparison, first: int | None) -> Table:
@@ -90,6 +89,7 @@ def _changes(comparison: Comparison, first: int | None) -> Table:
         ],
         "largest difference first",
         first,
+        more="--all, --json or --html",
     )
 
 
@@ -99,15 +99,15 @@ def _questions(
     questions: Sequence[tuple[QuestionChange | Stability, *tuple[str, ...]]],
     caption: str,
     first: int | None,
+    more: str,
 ) -> Table:
-    """Return a table of questions, each with a cell of its own below each header."""
+    """Return a table of questions, each with a cell of its own below each header; `more` names the options for all."""
     names = (Column("question", "text"), Column("database", "text"), Column("difficulty", "text"))
     rows = tuple(
         (question.question_id, question.database, question.difficulty or "", *cells, question.question)
         for question, *cells in questions
     )
     columns = (*names, *headers, Column("text", "text"))
-    more = "--all, --json or --html"
     return Table(title, columns, rows, caption, wide=True, first=first, more=more)
 
 
@@ -149,6 +149,7 @@ def _noise_blocks(noise: Noise, first: int | None) -> Iterator[Block]:
             [(question, f"{question.right} of {noise.runs}") for question in noise.unstable],
             "the least stable first",
             first,
+            more="--json",
         )
 
 

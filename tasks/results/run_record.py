@@ -375,7 +375,8 @@ class RunRecord(RunHeader):
     @property
     def score(self) -> Score:
         """The headline score; that of no question if the run has not finished."""
-        return (self.is_finished and self.scores.get(self.rule)) or Score(0, 0, rule=self.rule)
+        unscored = Score(0, 0, rule=self.rule)
+        return self.scores.get(self.rule, unscored) if self.is_finished else unscored
 
     @property
     def variants(self) -> dict[str, Score]:

@@ -333,7 +333,7 @@ class DatabaseValues:
             except sqlite3.DatabaseError as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
-                _index.cache_clear()  # else the index that is open would be asked again
+                _index.cache_clear()  # otherwise the next search would use the open index
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
         values_by_column = await asyncio.to_thread(ask)

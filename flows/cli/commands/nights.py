@@ -315,8 +315,9 @@ class Show(options.Page):
                     click.echo(f"\n{late}", stream)
                 return
             click.echo(
-                f"No nightly run has finished in {self.read_folder.nights} yet. crosscheck nights status shows what is "
-                'running; the deployment "nightly" starts them, see "crosscheck up".',
+                f"No nightly run has finished in {self.read_folder.nights} yet. "
+                '"crosscheck nights status" shows what is running. The deployment "nightly" starts nightly runs; see '
+                '"crosscheck up".',
                 stream,
             )
 

@@ -41,7 +41,7 @@ class KeyCommand:
                 try:
                     self._key = await asyncio.to_thread(self.run)
                 except ConfigurationError as error:
-                    # It ends the run, whose questions can be asked again once the program works.
+                    # This ends the run. Another run answers its questions once the program works.
                     raise BackboneError(str(error), transient=True, fatal=True, retried=True) from error
                 if self._key not in self._secrets:
                     self._secrets.append(self._key)

@@ -24,8 +24,9 @@ from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 Number = TypeVar("Number", int, float)
 
 WAITS_S = (1.0, 4.0)
-"""Seconds after which a request is sent again that a rate limit refused, or those that the endpoint names."""
+"""Seconds before each further attempt after a rate limit, unless the endpoint requires a longer wait."""
 MAX_WAIT_S = 60.0
+"""Longest wait, in seconds, that the endpoint may require; the check gives up where it requires more."""
 HELLO = "Reply with the single word: ready."
 ROLES = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": HELLO}]}
 LIMITS = (96, 8192)
@@ -181,7 +182,7 @@ class EndpointCheck:
                 advice = (
                     f"the key in {place} is not accepted"
                     if place
-                    else "no key was sent; --api-key-env names it"
+                    else "no key was sent; name its environment variable with --api-key-env"
                 )
                 report.add("key", False, f"{status}: {advice}")
                 return False

@@ -66,7 +66,7 @@ def answer(request: Request) -> str:
     """Return the reply to a request: a JSON object with the keys that are asked for, or text where that is asked for.
 
     Without keys or a known heading of a text, the reply has the key "sql". A prompt without a schema or a question gets
-    an empty answer of the kind asked for, never an exception.
+    an empty reply of the requested kind, never an exception.
     """
     sections = sections_of(request.messages)
     prompt = read_prompt(request.messages)

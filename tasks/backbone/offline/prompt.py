@@ -223,12 +223,12 @@ _DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL)(?: quer|查询)")
 _DIALECTS = {"PostgreSQL": "postgres", "DuckDB": "duckdb", "MySQL": "mysql"}
 """By the names that prompts use; all others are read as SQLite."""
 _ENGLISH = re.compile(
-    r"\A(?>.*?^Database Schema:\n)(?>(?P<schema>.*?)\n\nQuestion:\n)(?P<asked>.*?)\n\nInstructions:\n",
+    r"\A(?>.*?^Database Schema:\n)(?>(?P<schema>.*?)\n\nQuestion:\n)(?P<question>.*?)\n\nInstructions:\n",
     re.DOTALL | re.MULTILINE,
 )
 _CHINESE = re.compile(
     r"\A(?>.*?^【数据库schema】\n)(?>(?P<schema>.*?)\n\n(?=【参考信息】\n|【用户问题】\n))"
-    r"(?>(?:【参考信息】\n(?P<evidence>.*?)\n\n)?【用户问题】\n)(?P<asked>.*?)\n\n```sql",
+    r"(?>(?:【参考信息】\n(?P<evidence>.*?)\n\n)?【用户问题】\n)(?P<question>.*?)\n\n```sql",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -349,9 +349,9 @@ def native_sections(text: str) -> Sections:
     """
     if match := _CHINESE.search(text):
         evidence = match["evidence"] or ""
-        question = match["asked"]
+        question = match["question"]
     elif match := _ENGLISH.search(text):
-        evidence, _, question = match["asked"].rpartition("\n")
+        evidence, _, question = match["question"].rpartition("\n")
     else:
         return {}
     return {"schema": match["schema"], "evidence": evidence, "question": question}

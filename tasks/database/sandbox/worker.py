@@ -35,9 +35,8 @@ def main() -> None:
     """Execute jobs until the parent ends."""
     jobs, replies = _private_pipes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.stack_size(
-        256 * 1024
-    )  # of the thread that waits for the parent's end: the limit counts its stack
+    # The limit of memory counts the stack of the thread that waits for the parent's end.
+    threading.stack_size(256 * 1024)
     threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
     first = _read(jobs)
     if first is None:
@@ -46,7 +45,7 @@ def main() -> None:
     restrict_process(limits)
     sessions: OrderedDict[Location, Session] = OrderedDict()
     _write(replies, Reply("ready"))
-    os.dup2(1, 2)  # from now on nobody reads standard error, and a full pipe would block
+    os.dup2(1, 2)  # the parent reads standard error no further, and a full pipe would block
     while (message := _read(jobs)) is not None:
         reply = _done(message, sessions, limits)
         _write(replies, reply)

@@ -69,9 +69,8 @@ class Compared(NamedTuple):
     # status of the gold, "" where it was not executed; "ok" where accepted results stand for it
     gold_status: str
     verdicts: tuple[Verdict, ...]  # one per prediction, in order
-    repeatable: bool = (
-        True  # False: a query without its DISTINCT exceeded a limit, which it may not another time
-    )
+    repeatable: bool = True
+    """Whether another execution would give the same verdicts; not if a query without its DISTINCT exceeded a limit."""
 
 
 def compare(session: "Session", job: JudgeJob) -> Compared:

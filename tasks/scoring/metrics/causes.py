@@ -195,6 +195,6 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
 
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
-    """Count the questions that were asked, or handed in, without a SQL; `tasks.pages.run.problems` says them."""
+    """Count the questions that were answered or submitted without SQL; `tasks.pages.run.problems` says them."""
     ids = [row.question.id for row in run.report.rows if is_unanswered(row)]
     return Measurement(further={"questions/unanswered": len(ids)}, data=ids, lines=())

@@ -82,9 +82,8 @@ def turns(run: ScoredRun) -> Measurement | None:
         return None
     mean_turns = Ratio(sum(lengths), len(agents))
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
-    reasons = (
-        note.removeprefix(NOT_SUBMITTED) for note in notes
-    )  # none of a trajectory: its file has no reasons
+    # The file of a trajectory has no reasons.
+    reasons = (note.removeprefix(NOT_SUBMITTED) for note in notes)
     calls = [call for agent in agents for call in agent.calls]
     costs = [cost for agent in agents for cost in agent.costs]
     # A call has the kind of its error, "" for none, None where a trajectory does not say.
