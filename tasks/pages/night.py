@@ -48,6 +48,7 @@ from tasks.pages.scores import RANGE, TEXT, axis_around, in_words, interval_in_w
 from tasks.results.night import Colour, Night, NightEntry
 from tasks.results.night_baseline import Detail, details
 from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.metric import headlines
 from tasks.scoring.report import CONFIDENCE
 
 
@@ -135,15 +136,16 @@ def scores_legend(night: Night) -> Legend:
 
 
 def costs_table(night: Night) -> Table:
-    """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
-    measured = tuple(dict.fromkeys(name for entry in night.entries for name in entry.efficiency))
+    """Return the calls, the money and the time of every evaluation, and the headlines of its metrics."""
+    figures = [headlines(entry.run.metrics) if entry.run else {} for entry in night.entries]
+    titles = tuple(dict.fromkeys(title for of_entry in figures for title in of_entry))
     headers = (
         *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid", brief=True),
         Column("from scratch", help="what the same answers cost without cached replies"),
         Column("forecast", help="estimated before the first question, without cached replies"),
         Column("median", help="median seconds of a paid call"),
         Column("p95", help="95 of 100 paid calls took no longer"),
-        Column("took"), Column("without an answer", "text"), *(Column(name) for name in measured),
+        Column("took"), Column("without an answer", "text"), *map(Column, titles),
     )  # fmt: skip
     rows: list[tuple[Inline, ...] | None] = [
         (
@@ -151,10 +153,10 @@ def costs_table(night: Night) -> Table:
             *(number(calls, missing=DASH) for calls in (entry.cost.calls, entry.cost.cached_calls)),
             DASH if entry.cost.calls is None else money(entry.cost.cost_usd),
             *(DASH if usd is None else money(usd) for usd in (entry.cost.from_scratch_usd, entry.forecast_usd)),
-            seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.seconds), words.failures(entry),
-            *(f"{entry.efficiency[name]:.2f}" if name in entry.efficiency else DASH for name in measured),
+            seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.run.seconds if entry.run else None),
+            words.failures(entry), *(of_entry.get(title, DASH) for title in titles),
         )
-        for entry in night.entries
+        for entry, of_entry in zip(night.entries, figures, strict=True)
     ]  # fmt: skip
     if len(rows) > 1:
         cost = night.cost

@@ -201,7 +201,8 @@ def rerun_command(night: Night) -> str:
 
 def failures(entry: NightEntry) -> str:
     """List how many questions have no answer, by kind of failure; a dash for none."""
-    kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in entry.failures.items() if count]
+    failures = entry.run.failures if entry.run else {}
+    kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in failures.items() if count]
     return ", ".join(kinds) or DASH
 
 
@@ -296,7 +297,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
         yield Sentence(verdict[:1].upper() + verdict[1:])
     elif entry.not_ranked:
         yield Sentence(f"It {entry.not_ranked}, so it is compared with nothing.")
-    elif entry.run_id:
+    elif entry.run:
         yield Sentence("There is no earlier complete run of the same questions to compare it with.")
     for score in entry.variants.values():
         differ = f"; they differ: {words}" if (words := score.differs.in_words()) else ""
@@ -312,7 +313,8 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     about: tuple[Inline, ...] = tuple(
         (warning, Span(" (A: baseline, B: this run)", "quiet")) for warning in warnings
     )
-    yield Bullets((*(Span(sentence, "strong") for sentence in entry.degradation), *entry.notes, *about))
+    notes = entry.run.notes if entry.run else ()
+    yield Bullets((*(Span(sentence, "strong") for sentence in entry.degradation), *notes, *about))
     yield Columns(tuple(_panels(detail)))
     if detail.retryable:
         yield _retryable(detail)
@@ -320,11 +322,11 @@ def _blocks(detail: Detail) -> Iterator[Block]:
 
 
 def _runs(entry: NightEntry) -> Inline:
-    if entry.run_id is None:
+    if entry.run is None:
         return "no run was made"
-    rule = (", rule ", Span(entry.rule, "code")) if entry.rule else ()
     baseline = (", baseline ", Span(entry.baseline, "code")) if entry.baseline else ()
-    return "run ", Span(entry.run_id, "code"), *rule, *baseline, f", {entry.pinned}" if entry.pinned else ""
+    pinned = f", {entry.pinned}" if entry.pinned else ""
+    return "run ", Span(entry.run.run_id, "code"), ", rule ", Span(entry.run.rule, "code"), *baseline, pinned
 
 
 def _panels(detail: Detail) -> Iterator[Block]:

@@ -21,8 +21,8 @@ from tasks.documents.model import Block, Bullets, Column, Document, Inline, Sent
 from tasks.pages.run_tables import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
-from tasks.scoring import metric
 from tasks.scoring.cost import by_endpoint, calls_in_words
+from tasks.scoring.metric import headlines
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import Ratio, Score, StageScore
 from tasks.settings.choices import RESERVED_TAGS, labels_in_words
@@ -129,19 +129,8 @@ def _score(record: RunRecord) -> Iterator[Block]:
         yield Sentence(rest, "note")
     for translated in record.translations:
         yield Sentence(cut(translated, LINE), "score")
-    yield from (Sentence(cut(text, LINE)) for text in _chosen_metrics(record))
-
-
-def _chosen_metrics(record: RunRecord) -> Iterator[str]:
-    """Yield the metrics that the benchmark's settings name, a user's own among them."""
-    for setting in record.settings_of("benchmark").get("metrics") or ():
-        name = str(setting).rpartition(":")[2]
-        data = record.metrics.get(name)
-        if isinstance(data, dict) and "value" in data and ("unit" in data or "sum" in data):
-            value = data["value"]
-            if (total := data.get("total")) is not None:
-                value = Ratio(data["correct"] if "correct" in data else data["sum"], total)
-            yield f"{name.replace('_', ' ')}: {metric.in_words(value, data.get('unit', metric.SHARE))}"
+    for title, figure in headlines(record.metrics).items():
+        yield Sentence(cut(f"{title}: {figure}", LINE))
 
 
 def _problems(record: RunRecord) -> Iterator[Block]:

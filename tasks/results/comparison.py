@@ -14,13 +14,13 @@ from tasks.core.wording import DASH, MINUS, agreeing, counted, counts, percent, 
 from tasks.documents.model import Table
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
-from tasks.scoring.metric import METRICS, SHARE, Better, Metric
+from tasks.scoring.metric import HEADLINE, METRICS, SHARE, Better, Metric
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.report import Accuracy, QuestionScore, Ratio, Score, Value
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
 
 CAPTION = "over all scored questions, and not tested against chance"
-DESCRIPTIVE = frozenset({"unit", "better"})
+DESCRIPTIVE = frozenset({"unit", "better", HEADLINE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,27 +111,13 @@ class NightEntry:
     benchmark: str
     backbone: str
     pipeline: str
+    run: RunRecord | None = (
+        None  # what it found, without its questions; None where the evaluation did not start
+    )
     problem: str = ""  # why it is incomplete or cannot be compared, "" where it is complete
     # command that evaluates again, or sends the unanswered questions again; "" where all are answered
     continue_with: str = ""
-    run_id: str | None = None  # of the run; None where the evaluation did not start
-    rule: str = ""  # by which its answers are right; "" without a run
-    ex: Accuracy | None = None  # its execution accuracy; None without a run
-    # its scores by score variants, by name. The gate does not see them.
-    variants: Mapping[str, Score] = field(default_factory=dict)
-    retryable: int = 0  # questions without an answer after a retryable failure
-    # questions without an answer by the kind of their failure
-    failures: Mapping[str, int] = field(default_factory=dict)
-    # calls, money and seconds per paid call; unknown where the evaluation did not start
-    cost: Cost = field(default_factory=Cost)
-    forecast_usd: float | None = None  # its forecast from scratch; None if unknown
-    seconds: float | None = None  # how long it took
-    # VES, R-VES and `ves_steps` by these names; empty where run times were not measured
-    efficiency: Mapping[str, float] = field(default_factory=dict)
-    degraded: float = 0.0  # share of the answered questions with a stage that fell back; 0 to 1
-    # which stages fell back, and whether several models replied, in sentences
-    degradation: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # further remarks, in sentences
+    several_models: str = ""  # that several models replied, as a sentence; "" where one did
     not_ranked: str = ""  # why it must not be ranked, as a clause without its subject; "" where it may
     baseline: str | None = None  # the run it is compared with; None where there is none
     pinned: str = ""  # who pinned the baseline, when and why; "" where it is the last run that was not worse
@@ -153,19 +139,51 @@ class NightEntry:
             run.benchmark,
             run.backbone,
             run.pipeline,
+            RunRecord.model_validate(run.model_dump()),
             problem=run.fatal,
             continue_with=f"crosscheck rerun {run.run_id}" if run.retryable else "",
-            run_id=run.run_id,
-            ex=Accuracy(run.score.correct, run.score.total),
-            variants=run.variants,
-            retryable=run.retryable or 0,
-            failures=run.failures,
-            cost=run.cost,
-            forecast_usd=run.forecast.cost_usd if run.forecast else None,
-            seconds=run.seconds,
-            efficiency=_efficiency(run.metrics.get("efficiency") or {}),
-            notes=run.notes,
         )
+
+    @property
+    def run_id(self) -> str | None:
+        """Id of its run; None where the evaluation did not start."""
+        return self.run.run_id if self.run else None
+
+    @property
+    def ex(self) -> Accuracy | None:
+        """Its execution accuracy; None without a run."""
+        return self.run.accuracy if self.run else None
+
+    @property
+    def variants(self) -> Mapping[str, Score]:
+        """Its scores by score variants, by name. The gate does not see them."""
+        return self.run.variants if self.run else {}
+
+    @property
+    def cost(self) -> Cost:
+        """Calls, money and seconds per paid call; unknown where the evaluation did not start."""
+        return self.run.cost if self.run else Cost()
+
+    @property
+    def forecast_usd(self) -> float | None:
+        """Its forecast from scratch; None if unknown."""
+        return self.run.forecast.cost_usd if self.run and self.run.forecast else None
+
+    @property
+    def retryable(self) -> int:
+        """Questions without an answer after a retryable failure."""
+        return (self.run and self.run.retryable) or 0
+
+    @property
+    def degraded(self) -> float:
+        """Share of the answered questions with a stage that fell back; 0 to 1."""
+        return (self.run and self.run.degradation.share) or 0.0
+
+    @property
+    def degradation(self) -> tuple[str, ...]:
+        """Which stages fell back, and whether several models replied, in sentences."""
+        stages = self.run.degradation.sentences if self.run else ()
+        return (*stages, self.several_models) if self.several_models else tuple(stages)
 
     @property
     def name(self) -> str:
@@ -219,16 +237,6 @@ class NightEntry:
         """Name of the evaluation, with the points that it lost or won against its baseline."""
         comparison = self.comparison
         return f"{self.name} ({points(comparison.difference)} points)" if comparison else self.name
-
-
-def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
-    figures = {
-        "VES": (measured.get("ves") or {}).get("mean"),
-        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
-        "R-VES": (measured.get("r_ves") or {}).get("mean"),
-        "ves_steps": measured.get("ves_steps"),
-    }
-    return {name: value for name, value in figures.items() if value is not None}
 
 
 BRIEF_FIELDS = {

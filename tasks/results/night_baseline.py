@@ -136,15 +136,8 @@ def compared(
         return entry
     current = warehouse.read_run(entry.run_id)
     runs = warehouse.runs()
-    degradation = current.degradation
     models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
-    entry = replace(
-        entry,
-        rule=current.rule,
-        trend=_trend(current, runs),
-        degraded=degradation.share or 0.0,
-        degradation=(*degradation.sentences, *filter(None, [models])),
-    )
+    entry = replace(entry, trend=_trend(current, runs), several_models=models)
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(current, gate))
     if why := current.why_unranked:

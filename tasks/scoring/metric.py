@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Better = Literal["higher", "lower"] | None
+HEADLINE = "headline"
+"""Key of a metric's object in the JSON summary: its figures for the first screen and nightly runs, by title."""
 SHARE = "share"
 UNITS = (
     SHARE,
@@ -93,6 +95,8 @@ class Metric:
             value = measurement.value
             facts = asdict(value) if isinstance(value, Ratio) else {"value": value}
             data = {**facts, "unit": self.unit, "better": self.better}
+        elif measurement.headline:
+            data = {**data, HEADLINE: measurement.headline}
         return replace(measurement, lines=lines, data=data)
 
 
@@ -108,6 +112,26 @@ def in_words(value: Value | None, unit: str) -> str:
         mean_of = f"{value.correct:,g} / {value.total:,g}"
         return DASH if value.value is None else f"{value.value:,.2f} {unit} ({mean_of})"
     return DASH if value is None else f"{value:,g} {unit}"
+
+
+def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Return the figures that the first screen and the page of a nightly run show, by title, from a record's metrics.
+
+    They are the headlines of metrics, and the value of a metric that states nothing but its value.
+
+    >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": 64.361}}})
+    {'VES': '64.36'}
+    >>> headlines({"sql_length": {"value": 7, "unit": "characters", "better": "lower"}})
+    {'sql length': '7 characters'}
+    """
+    figures: dict[str, str] = {}
+    for name, data in metrics.items():
+        if isinstance(data, Mapping) and HEADLINE in data:
+            figures |= {title: f"{value:,.2f}" for title, value in data[HEADLINE].items()}
+        elif isinstance(data, Mapping) and {"value", "unit"} <= data.keys():
+            value = Ratio.of(data) if "total" in data else data["value"]
+            figures[name.replace("_", " ")] = in_words(value, data["unit"])
+    return figures
 
 
 BUILT_IN = "tasks.scoring.metrics"

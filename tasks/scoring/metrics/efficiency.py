@@ -78,8 +78,15 @@ def efficiency(run: ScoredRun) -> Measurement | None:
             "load": measured.load,
             "by_difficulty": {grade: score(rows) for grade, rows in groups},
         },
+        headline=_headline(total),
         lines=tuple(_lines(total, measured.load)),
     )
+
+
+def _headline(score: Mapping[str, Any]) -> dict[str, float]:
+    spreads = {"VES": score["ves"], "VES with fetching": score["ves_fetched"], "R-VES": score["r_ves"]}
+    means = {title: spread["mean"] for title, spread in spreads.items() if spread}
+    return means if score["ves_steps"] is None else means | {"ves_steps": score["ves_steps"]}
 
 
 def _reward(timings: Timings | None) -> float:

@@ -155,7 +155,8 @@ def soft_f1(run: ScoredRun) -> Measurement | None:
         f"Soft-F1: {percent(total)} (mean over {total.total:,g} questions; published rule, never to rank by)"
     )
     data = {"sum": total.correct, "total": total.total, "value": total.value}
-    return Measurement(total, by_question=values, data=data, lines=(line,))
+    headline = {} if total.value is None else {"Soft-F1 in %": 100 * total.value}
+    return Measurement(total, by_question=values, data=data, headline=headline, lines=(line,))
 
 
 @dataclass(frozen=True, slots=True)

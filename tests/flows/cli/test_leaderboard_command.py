@@ -217,7 +217,7 @@ def test_questions_that_are_not_scored_are_said(home: Home) -> None:
 def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
     kept = keep(Warehouse(home.warehouse), of_seven())
     home.reports.mkdir()
-    page = f"{kept[4][0].run_id}.html"
+    page = f"{kept[4].run_id}.html"
     (home.reports / page).touch()
     file = write_leaderboard(leaderboard(Warehouse(home.warehouse)), home)
     links = [value for name, value in Page(file.read_text(encoding="utf-8")).attributes if name == "href"]

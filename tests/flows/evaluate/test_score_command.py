@@ -284,7 +284,8 @@ def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     assert (efficiency["questions"], efficiency["measured"]) == (3, 3)
     assert efficiency["ves_steps"] == 100.0
     assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
-    assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1}
+    headline = {"Soft-F1 in %": 100.0}
+    assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1, "headline": headline}
     assert found["links"][0]["nsr"]["value"] == 0
     assert found["metrics"]["strict_recall_or_correct"]["correct"] == 3
     assert found["metrics"]["strict_recall_or_correct"]["link"] == "predicted"

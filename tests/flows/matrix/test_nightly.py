@@ -31,6 +31,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice, Gate
@@ -154,7 +155,7 @@ async def test_an_evaluation_is_kept_whose_beginning_or_end_prefects_server_did_
     monkeypatch.setattr(flow, "RESTART_S", 0.0)
     _, night = await nights("lost", limit=4)
     (entry,) = night["entries"]
-    assert lost and entry["run_id"] and entry["problem"] == ""
+    assert lost and entry["run"]["run_id"] and entry["problem"] == ""
 
 
 async def test_a_night_is_kept_and_announced_whose_prefect_server_is_gone_from_its_beginning(
@@ -204,10 +205,10 @@ async def test_a_night_whose_stages_fell_back_is_amber_and_names_them(nights: Ni
     overrides = ["backbone.unreadable_limit=0"]
     state, night = await nights("degraded", pipelines=["rsl-sql"], limit=4, overrides=overrides)
     (entry,) = night["entries"]
-    assert (entry["verdict"], entry["degraded"]) == ("degraded", 1.0)
+    assert (entry["verdict"], entry["run"]["degradation"]["share"]) == ("degraded", 1.0)
     assert state.name == "Amber" and "has stages that fell back" in state.message
     sentence = "forward_link: 4 of 4 replies could not be read: nothing was linked."
-    assert sentence in entry["degradation"]
+    assert sentence in entry["run"]["degradation"]["sentences"]
     assert sentence in nights.page("degraded").read_text(encoding="utf-8")
     state, _ = await nights(
         "tolerated", Gate(degraded_share=1.0), pipelines=["few-shot"], limit=4, overrides=overrides
@@ -222,20 +223,20 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert state.is_completed(), state.message
     (entry,) = first["entries"]
     assert entry["verdict"] == "no baseline"
-    right = nights.right(entry["run_id"])
+    right = nights.right(entry["run"]["run_id"])
     assert len(right) == QUESTIONS
 
     nights.wrong_on(right[:3])
     state, second = await nights("second")
     (entry,) = second["entries"]
     assert state.is_completed(), state.message
-    assert entry["baseline"] == first["entries"][0]["run_id"]
+    assert entry["baseline"] == first["entries"][0]["run"]["run_id"]
     assert (entry["verdict"], len(entry["comparison"]["broken"]), entry["comparison"]["fixed"]) == (
         "no worse",
         3,
         [],
     )
-    assert entry["cost"]["calls"] == QUESTIONS
+    assert entry["run"]["cost"]["calls"] == QUESTIONS
 
     nights.wrong_on(right[3:8])
     state, third = await nights("third")
@@ -256,14 +257,14 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert "significantly worse" in state.message
     assert entry["verdict"] == "regression"
     assert entry["adjusted_p"] < 0.01
-    assert entry["baseline"] == third["entries"][0]["run_id"]
+    assert entry["baseline"] == third["entries"][0]["run"]["run_id"]
     told = await artifact(state.state_details.flow_run_id)
     assert told.startswith("# Red: nightly run fourth")
     assert "**regression**" in told
-    assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in told
+    assert f"crosscheck compare {entry['baseline']} {entry['run']['run_id']}" in told
     assert str(nights.page("fourth")) in told
     assert [past["run_id"] for past in entry["trend"]] == [
-        night["entries"][0]["run_id"] for night in (first, second, third, fourth)
+        night["entries"][0]["run"]["run_id"] for night in (first, second, third, fourth)
     ]
     red = nights.page("fourth").read_text(encoding="utf-8")
     assert '<h1 class="bad">Red</h1>' in red and escape(fourth["verdict"]) in red
@@ -313,11 +314,11 @@ async def test_an_answer_with_the_verdict_of_the_night_before_is_traced_without_
     nights: Nights,
 ) -> None:
     _, first = await nights("a", limit=6)
-    before = first["entries"][0]["run_id"]
+    before = first["entries"][0]["run"]["run_id"]
     assert {len(each.data.spans) for each in traces(nights, before).values()} == {3}
     nights.wrong_on(nights.right(before)[:1])
     _, second = await nights("b", limit=6)
-    after = traces(nights, second["entries"][0]["run_id"])
+    after = traces(nights, second["entries"][0]["run"]["run_id"])
     (broken,) = (each for each in after.values() if each.info.tags.get("flipped") == "broken")
     assert len(broken.data.spans) == 3
     assert [len(each.data.spans) for each in after.values() if "unchanged" in each.info.tags] == [1] * 5
@@ -331,7 +332,7 @@ async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluatio
     assert refused["verdict"] == "infrastructure"
     assert "key" in refused["problem"].lower()
     assert offline["verdict"] == "no baseline"
-    assert offline["ex"]["total"] == 5
+    assert offline["run"]["total"] == 5
     assert refused["continue_with"] == (
         f"crosscheck evaluate --benchmark demo --backbone {nights.backbone} --pipeline zero-shot --limit 5 "
         "--set backbone.epoch=refused"
@@ -352,14 +353,17 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
     _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
     (last,) = after["entries"]
-    assert last["baseline"] == before["entries"][0]["run_id"]
-    assert (list(last["efficiency"]), before["entries"][0]["efficiency"]) == (
-        ["VES", "VES with fetching", "R-VES", "ves_steps"],
-        {},
+    assert last["baseline"] == before["entries"][0]["run"]["run_id"]
+    efficiency, unmeasured = (
+        night["entries"][0]["run"]["metrics"]["efficiency"] for night in (after, before)
     )
-    assert 0 < last["efficiency"]["R-VES"] < 125
+    assert (list(efficiency["headline"]), unmeasured) == (
+        ["VES", "VES with fetching", "R-VES", "ves_steps"],
+        None,
+    )
+    assert 0 < efficiency["headline"]["R-VES"] < 125
     assert "R-VES" in nights.page("after").read_text(encoding="utf-8")
-    baselines = {fourth_name(oracle): entry["run_id"]}
+    baselines = {fourth_name(oracle): entry["run"]["run_id"]}
     with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
         await nightly(Matrix(**plain, baselines=baselines), night="refused")
 
@@ -378,7 +382,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     nights: Nights,
 ) -> None:
     _, before = await nights("before", limit=10)
-    lost = nights.right(before["entries"][0]["run_id"])[:2]
+    lost = nights.right(before["entries"][0]["run"]["run_id"])[:2]
 
     def drop(body: Body) -> str:
         if any(text in question_of(body) for text in lost):
@@ -392,16 +396,16 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert entry["verdict"] == "too many unanswered"
     assert "1 of 1 evaluation has too many questions without an answer: " in state.message
     assert "10 % are tolerated" in entry["problem"]
-    assert entry["retryable"] >= 2
+    assert entry["run"]["retryable"] >= 2
     assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
-    assert entry["ex"]["total"] == 10
-    assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
-    found = NightEntry("demo", "local", "zero-shot", run_id=entry["run_id"], retryable=entry["retryable"])
-    tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
+    assert entry["run"]["total"] == 10
+    assert entry["continue_with"] == f"crosscheck rerun {entry['run']['run_id']}"
+    judged = NightEntry.of_run(RunRecord.model_validate(entry["run"]))
+    tolerant = compared(judged, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
     assert judge(Gate(), [tolerant])[0].colour != "Red"
     nights.model.answer = nights.good
     _, after = await nights("after", Gate(tolerated_failures=0.1), limit=10)
-    assert after["entries"][0]["baseline"] == before["entries"][0]["run_id"]
+    assert after["entries"][0]["baseline"] == before["entries"][0]["run"]["run_id"]
 
 
 async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
@@ -449,7 +453,7 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
         _, night = await nights("several", limit=2, overrides=overrides)
         assert len(nights.model.requests) == 4
         (entry,) = night["entries"]
-        stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
+        stored = Warehouse(nights.home.warehouse).read_run(entry["run"]["run_id"])
         assert stored.metrics["candidates"]["n"] == 2
 
 
@@ -461,18 +465,20 @@ async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights
     _, night = await nights("poor", budget_usd=0.5, **given)
     first, second = night["entries"]
     assert f"Everything answered is kept. {CONTINUES}." in first["problem"]
-    assert 0 < first["retryable"] < 12 and 0 < second["retryable"] < 12
-    spent = [entry["cost"]["cost_usd"] for entry in night["entries"]]
-    largest = max(spent) / min(entry["cost"]["calls"] for entry in night["entries"])
+    assert 0 < first["run"]["retryable"] < 12 and 0 < second["run"]["retryable"] < 12
+    spent = [entry["run"]["cost"]["cost_usd"] for entry in night["entries"]]
+    largest = max(spent) / min(entry["run"]["cost"]["calls"] for entry in night["entries"])
     assert sum(spent) <= 0.5 + 2 * largest
     assert night["budget_usd"] == 0.5
     paid = len(nights.model.requests)
     _, night = await nights("poor", budget_usd=50.0, **given)
-    assert [entry["retryable"] for entry in night["entries"]] == [0, 0]
+    assert [entry["run"]["retryable"] for entry in night["entries"]] == [0, 0]
     assert len(nights.model.requests) == 24
-    assert night["entries"][0]["cost"]["calls"] + night["entries"][1]["cost"]["calls"] == 24 - paid
+    assert (
+        night["entries"][0]["run"]["cost"]["calls"] + night["entries"][1]["run"]["cost"]["calls"] == 24 - paid
+    )
     assert night["earlier"] == {"usd": pytest.approx(sum(spent)), "least_usd": pytest.approx(sum(spent))}
-    again = [entry["cost"]["cost_usd"] for entry in night["entries"]]
+    again = [entry["run"]["cost"]["cost_usd"] for entry in night["entries"]]
     assert night["paid_usd"] == pytest.approx(sum(spent) + sum(again))
 
 
@@ -519,7 +525,7 @@ async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
     monkeypatch.setattr(matrix, "prepare", prepare_changed)
     state, night = await nights("changed", limit=6)
     (entry,) = night["entries"]
-    baseline = before["entries"][0]["run_id"]
+    baseline = before["entries"][0]["run"]["run_id"]
     assert state.name == "Red" and entry["verdict"] == "infrastructure"
     assert f"1 database changed since the baseline {baseline} was evaluated: city_library" in state.message
     assert len(nights.model.requests) == asked

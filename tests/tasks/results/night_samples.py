@@ -12,7 +12,6 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import Accuracy, Report
 from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import with_row
 
@@ -27,7 +26,7 @@ REFUSED = NightEntry(
 )
 
 
-def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, Report]]:
+def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Write runs as evaluations do, each an hour after the one before."""
     kept = []
     for hour, stored in enumerate(runs):
@@ -37,27 +36,14 @@ def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[tuple[RunRecor
         }
         run = stored.model_copy(update=names)
         report = build_report(stored.rows, rule=run.rule, schemas={})
-        warehouse.finish(record_of(run, report, stored.status, metrics={"errors": CAUSES}))
-        kept.append((run, report))
+        kept.append(record_of(run, report, stored.status, metrics={"errors": CAUSES}))
+        warehouse.finish(kept[-1])
     return kept
 
 
-def entry_of(run: RunRecord, report: Report, **changes: Any) -> NightEntry:
-    """What a night's evaluation leaves."""
-    plain = NightEntry(
-        run.benchmark,
-        run.backbone,
-        run.pipeline,
-        continue_with=f"crosscheck rerun {run.run_id}" if report.retryable else "",
-        run_id=run.run_id,
-        ex=Accuracy(report.score.correct, report.score.total),
-        variants=report.variants,
-        retryable=report.retryable,
-        failures=report.failures,
-        cost=report.cost,
-        seconds=75.0,
-    )
-    return replace(plain, **changes)
+def entry_of(run: RunRecord, **changes: Any) -> NightEntry:
+    """What a night's evaluation leaves of a run with these changes."""
+    return NightEntry.of_run(run.model_copy(update={"seconds": 75.0, **changes}))
 
 
 def a_night(
@@ -70,9 +56,8 @@ def a_night(
     **changes: Any,
 ) -> Night:
     """A night whose one run is the last of these; the others came before it."""
-    stored, report = keep(warehouse, runs)[-1]
     gate = gate or Gate()
-    entry = compared(entry_of(stored, report, **changes), Baselines(), warehouse, gate)
+    entry = compared(entry_of(keep(warehouse, runs)[-1], **changes), Baselines(), warehouse, gate)
     end = START + datetime.timedelta(minutes=40)
     names = {f"{kind}s": [getattr(entry, kind)] for kind in ("benchmark", "backbone", "pipeline")}
     return Night(name, gate, judge(gate, [entry, *others]), START, end, matrix or names)

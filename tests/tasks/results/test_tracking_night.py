@@ -140,11 +140,11 @@ def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(wareh
     worse = worse_runs([red], warehouse.runs())
     assert worse == {second}
     kept = keep(warehouse, [good, bad, bad])[-1]
-    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    entry = compared(entry_of(kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (first, "regression")
     pin = Pin(entry.name, second, "The new prompt is cheaper.", START, "ann")
     pinned = Baselines({entry.name: named_run(second, warehouse)}, {entry.name: pin}, worse)
-    entry = compared(entry_of(*kept), pinned, warehouse, Gate())
+    entry = compared(entry_of(kept), pinned, warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (second, "no worse")
     assert entry.pinned == "pinned on 2026-11-21 by ann: The new prompt is cheaper."
 
@@ -186,7 +186,7 @@ def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse
     assert again.entries[0].verdict == "regression"
     kept = keep(warehouse, [*runs, of("third", bad)])[-1]
     worse = worse_runs([again], warehouse.runs())
-    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    entry = compared(entry_of(kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
 
 
@@ -207,10 +207,10 @@ def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
 @pytest.mark.slow
 def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
     kept = keep(warehouse, losing(9))
-    name = entry_of(*kept[-1]).name
+    name = entry_of(kept[-1]).name
     for number, scores in ((1, 8), (4, None)):
-        named = warehouse.read_run(kept[number][0].run_id)
-        entry = compared(entry_of(*kept[-1]), Baselines({name: named}), warehouse, Gate())
+        named = warehouse.read_run(kept[number].run_id)
+        entry = compared(entry_of(kept[-1]), Baselines({name: named}), warehouse, Gate())
         assert (entry.decline and entry.decline.scores) == scores
         assert len(entry.trend) == 9, "the page shows all of them"
 
@@ -270,7 +270,7 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
     assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
     assert judged.ex == Accuracy(47, 100)
-    assert judged.failures == {"backbone_error": 3}
+    assert judged.run and judged.run.failures == {"backbone_error": 3}
 
 
 def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_ranked(
@@ -301,7 +301,7 @@ def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_c
         old = frozenset(run.run_id for run in warehouse.runs()[1:])
         store = WarehouseRows("runs", warehouse._file.path)
         store.remove(Retention(START, frozenset(), old, rows=False))
-    entry = compared(entry_of(*kept), Baselines(), warehouse, Gate())
+    entry = compared(entry_of(kept), Baselines(), warehouse, Gate())
     assert [past.started.hour for past in entry.trend] == [6, 7]
 
 
@@ -317,10 +317,10 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
     told = json.loads(file.read_text(encoding="utf-8"))
     assert told == json_of(night)
     (entry, refused) = told["entries"]
-    assert entry["ex"]["low"] < entry["ex"]["ex"] < entry["ex"]["high"]
+    assert entry["run"]["low"] < entry["run"]["ex"] < entry["run"]["high"]
     comparison = entry["comparison"]
     assert comparison["confidence"] == 0.99 and comparison["low"] < comparison["difference"]
-    assert refused["ex"] is None and refused["cost"]["calls"] is None and refused["cost"]["cost_usd"] is None
+    assert refused["run"] is None and night.entries[1].cost.calls is None
 
 
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:

@@ -118,17 +118,28 @@ def test_cost_and_latency_are_of_paid_calls_and_unknown_is_not_zero(warehouse: W
     assert "unknown" in text and "$" not in text
 
 
-def test_efficiency_is_shown_where_any_evaluation_measured_it(warehouse: Warehouse) -> None:
+def test_the_headlines_of_metrics_are_shown_where_any_evaluation_measured_them(warehouse: Warehouse) -> None:
     plain = a_night(warehouse, two_runs(4, 7, 100))
     assert "R-VES" not in render(plain, warehouse) + in_markdown(plain, warehouse)
     night = a_night(
-        warehouse, two_runs(4, 7, 100), efficiency={"VES": 64.361, "R-VES": 43.4, "ves_steps": 55.29}
+        warehouse,
+        two_runs(4, 7, 100),
+        metrics={
+            "efficiency": {"load": 0.1, "headline": {"VES": 64.361, "R-VES": 43.4, "ves_steps": 55.29}},
+            "sql_length": {"correct": 90, "total": 4, "value": 22.5, "unit": "characters", "better": "lower"},
+            "errors": {"other_rows": 3},
+        },
     )
     page, text = (
         render(night, warehouse),
         in_markdown(night, warehouse),
     )
-    for name, value in (("VES", "64.36"), ("R-VES", "43.40"), ("ves_steps", "55.29")):
+    for name, value in (
+        ("VES", "64.36"),
+        ("R-VES", "43.40"),
+        ("ves_steps", "55.29"),
+        ("sql length", "22.50 characters (90 / 4)"),
+    ):
         assert f'data-label="{name}">{value}</td>' in page
         assert value in text and name.replace("_", "\\_") in text
 

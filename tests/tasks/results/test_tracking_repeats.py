@@ -243,7 +243,7 @@ def test_a_run_is_on_one_side_only() -> None:
 def judged(tmp_path: Path, runs: Sequence[RunRecord], **given: Any) -> tuple[NightEntry, Warehouse]:
     """The last run as a night judges it."""
     warehouse, last = keep(tmp_path, runs), runs[-1]
-    entry = NightEntry(last.benchmark, last.backbone, last.pipeline, run_id=last.run_id)
+    entry = NightEntry.of_run(last)
     (found,) = judge(Gate(), [compared(entry, Baselines(), warehouse, Gate(), **given)])
     return found, warehouse
 
