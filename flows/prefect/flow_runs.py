@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
-from flows.prefect.settings import WITHOUT_SERVER, apply
+from flows.prefect.settings import WITH_SERVER, WITHOUT_SERVER, apply
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.results.run_record import RunRecord
@@ -40,8 +40,8 @@ HEALTH_PAUSES_S = (0, 1, 2)
 """Seconds to wait before each look whether the server answers."""
 HEALTH_S = 10.0
 """Time limit of each look, in seconds."""
-_replaced: dict[str, str | None] = {}
-"""Values of the variables that `give_up_server` has set; None: it was not set."""
+_replaced: dict[str, str] = {}
+"""Values of the variables that `give_up_server` has set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,8 @@ def give_up_server() -> None:
     """
     from prefect.events.worker import EventsWorker
 
-    _replaced.update({name: os.environ.get(name) for name in WITHOUT_SERVER.keys() - _replaced.keys()})
+    for name in WITHOUT_SERVER.keys() - _replaced.keys():
+        _replaced[name] = os.environ.get(name, WITH_SERVER[name])
     os.environ.update(WITHOUT_SERVER)
     apply({})
     workers: Any = EventsWorker  # Prefect has no public setting for this
@@ -369,11 +370,14 @@ def give_up_server() -> None:
 
 
 def use_server_again() -> None:
-    """Undo `give_up_server` for the next evaluation of this process, for which a server answers."""
-    while _replaced:
-        name, value = _replaced.popitem()
-        del os.environ[name]
-        apply({} if value is None else {name: value})
+    """Undo `give_up_server` for the next evaluation of this process, for which a server answers.
+
+    No variable is removed: a thread that reads the environment meanwhile would fail.
+    """
+    if _replaced:
+        os.environ.update(_replaced)
+        _replaced.clear()
+        apply({})
 
 
 async def wait_until_recorded(executed: int, control: Control) -> int:

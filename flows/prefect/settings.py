@@ -55,6 +55,8 @@ WITHOUT_SERVER = {
     "PREFECT_CLIENT_MAX_RETRIES": "0",
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
 }
+WITH_SERVER = {"PREFECT_CLIENT_MAX_RETRIES": "5", "PREFECT_LOGGING_TO_API_ENABLED": "true"}
+"""Prefect's own values of these settings."""
 
 DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
 """Variable of a deployment: the working folder in which it was deployed, for workers without CROSSCHECK_HOME."""

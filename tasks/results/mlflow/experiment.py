@@ -183,8 +183,9 @@ def logged_by_library(
             yield
     finally:
         for variable, value in before.items():
-            os.environ.pop(variable)
-            if value is not None:
+            if value is None:
+                os.environ.pop(variable)
+            else:
                 os.environ[variable] = value
 
 

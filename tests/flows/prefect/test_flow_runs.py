@@ -13,6 +13,7 @@ from prefect import flow
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.runtime import flow_run
+from prefect.settings.models.root import Settings
 
 from flows.evaluate.run import keeping_result
 from flows.prefect import flow_runs
@@ -24,7 +25,7 @@ from flows.prefect.flow_runs import (
     server_answers,
     states_of,
 )
-from flows.prefect.settings import apply
+from flows.prefect.settings import WITH_SERVER, WITHOUT_SERVER, apply
 from flows.runtime.control import Control
 from tasks.core.errors import BackboneError
 from tasks.settings.home import Home
@@ -117,3 +118,16 @@ async def test_a_server_that_takes_connections_and_never_answers_is_soon_given_u
         assert not await in_flow(look)
         assert time.monotonic() - started < 20
     assert given_up
+
+
+def test_the_settings_with_a_server_are_prefects_own() -> None:
+    fields = {
+        "PREFECT_CLIENT_MAX_RETRIES": ("client", "max_retries"),
+        "PREFECT_LOGGING_TO_API_ENABLED": ("logging", "to_api", "enabled"),
+    }
+    assert WITH_SERVER.keys() == WITHOUT_SERVER.keys() == fields.keys()
+    for variable, path in fields.items():
+        field: Any = Settings
+        for name in path[:-1]:
+            field = field.model_fields[name].annotation
+        assert WITH_SERVER[variable] == str(field.model_fields[path[-1]].default).lower()
