@@ -129,6 +129,10 @@ def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
     written = json.loads(json.dumps(json_of(found)))
     assert written["flip_rate"] == found.flip_rate and written["pass_k"]["4"] == pytest.approx(0.2)
     assert written["unstable"][0]["right"] == 2
+    assert "No figure includes the repeated run" in html(document)
+    assert [
+        block.more for block in document.blocks if getattr(block, "title", "") == "Unstable questions"
+    ] == ["--json"]
 
 
 def test_the_repeats_of_a_run_are_its_whole_ones_and_stand_for_it(tmp_path: Path) -> None:
@@ -180,6 +184,7 @@ def test_several_runs_prove_a_difference_that_single_runs_do_not() -> None:
     assert (found.result.runs_a, found.result.runs_b, found.warnings) == (5, 5, ())
     text = html(comparison_document(found))
     assert "inside the noise" not in text, "the difference is significant"
+    assert "No figure includes the repeated run" not in text, "the runs of both sides are in the figures"
     assert found.result.headline in text and found.a.runs[0].run_id in text
     assert json.loads(json.dumps(json_of(found)))["result"]["better"] == "B"
 
