@@ -334,7 +334,7 @@ def _with_oracles(
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
-    """Check that the recording can be written and takes no reply from an earlier one."""
+    """Check that the file of `--record` can be written, and that no other evaluation's recording is lost by it."""
     if settings.record is None:
         return
     path = Path(settings.record)

@@ -48,6 +48,7 @@ class KeyJudge:
         return {name: verdict for name, verdict in verdicts if verdict is not None}
 
     def _verdict(self, key: AnswerKey, question: Question) -> KeyVerdict | None:
+        """Return what a key changes of a question, None for nothing; an added gold stands beside the official ones."""
         if question.id in key.absent:
             return KeyVerdict("absent")
         entry = key.entries.get(question.id)

@@ -129,6 +129,6 @@ class FastExit:
         try:
             sys.stdout.flush()
             sys.stderr.flush()
-        except (OSError, ValueError):  # Python says so in its own way
+        except (OSError, ValueError):  # Python reports that itself when it ends
             return
         os._exit(self._code)

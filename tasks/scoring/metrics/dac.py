@@ -262,6 +262,7 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
+    """Return how often SEA-SQL's eliminator was asked, and what it changed; each question counts once."""
     outcomes = Counter(
         elimination.outcome
         for score in scored
