@@ -306,6 +306,7 @@ def _key(
     *,
     unknown_allowed: bool,
 ) -> AnswerKey:
+    """Return the key of a file of golds: an entry for each question whose gold or text is not the official one."""
     entries: dict[str, KeyEntry] = {}
     absent = set()
     elsewhere = []
@@ -341,6 +342,7 @@ def _about(
     official: Official,
     unknown_allowed: bool,
 ) -> Iterator[str]:
+    """Yield what is wrong with a file of golds as a key of this benchmark."""
     if not answers:
         yield "it has no answer"
     elif len(unknown) == len(answers):

@@ -194,6 +194,7 @@ def _copy_descriptions(database: DemoDatabase, columns: Columns, folder: Path) -
 def _tables_entry(
     connection: sqlite3.Connection, name: str, columns: Columns, readable: Mapping[tuple[str, str], str]
 ) -> dict[str, Any]:
+    """Return a database as Spider's tables.json has it: columns are numbered across all tables, from 1."""
     tables = list(columns)
     names = [(table, column["name"]) for table in tables for column in columns[table]]
     position = {key: number for number, key in enumerate(names, 1)}

@@ -140,6 +140,7 @@ def _definitions(ddl: str) -> "Iterator[exp.Schema]":
 
 
 def _table(definition: "exp.Schema") -> Table:
+    """Return the table of a CREATE TABLE statement."""
     from sqlglot import exp
 
     defined = [part for part in definition.expressions if isinstance(part, exp.ColumnDef)]
@@ -151,6 +152,7 @@ def _table(definition: "exp.Schema") -> Table:
 
 
 def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
+    """Yield the foreign keys of a CREATE TABLE statement, of columns and of the table."""
     from sqlglot import exp
 
     columns = (part for part in definition.expressions if isinstance(part, exp.ColumnDef))

@@ -30,6 +30,7 @@ def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple
 
 
 def _items(ids: str) -> list[str]:
+    """Split `--questions`: ids separated by commas, or `@FILE` with one per line."""
     if not ids.startswith("@"):
         parts: Iterable[str] = ids.split(",")
     else:
@@ -48,6 +49,7 @@ def _items(ids: str) -> list[str]:
 
 
 def _named(questions: Sequence[Question], items: Sequence[str], ids: str) -> set[str]:
+    """Return the ids that the items name; an item is an id or a range of numbers."""
     if not items:
         raise ConfigurationError(
             f'--questions {ids}: names no question. Write for example "--questions 0-9,42".'

@@ -99,6 +99,7 @@ class Registry(Generic[T]):
         )
 
     def _import_built_in(self) -> None:
+        """Import all modules of the package, once: they register what they define."""
         with self._lock:
             if self._imported:
                 return

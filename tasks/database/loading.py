@@ -247,6 +247,7 @@ class _Source:
 
 
 def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield rows in lists that are limited in length and in bytes."""
     chunk: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -261,6 +262,7 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _kind(column: Column, classes: set[str]) -> str:
+    """Return the type of a column by the classes of its values; of one without values, by its declaration."""
     present = classes - {"null"}
     if not present:
         return _declared_kind(column.type)
@@ -322,6 +324,7 @@ def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
 
 
 def _copy_to_server(source: _Source, to: Location) -> bool:
+    """Copy all tables in one transaction; return False where they are there already."""
     driver, connect = _DRIVERS[to.engine]
     engine = sa.create_engine(
         f"{driver}://",

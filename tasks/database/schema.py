@@ -197,6 +197,7 @@ def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[For
 
 
 def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
+    """Return a foreign key with the names as the tables spell them; None if one of them is not there."""
     table, parent = by_name.get(key.table.lower()), by_name.get(key.parent.lower())
     if table is None or parent is None:
         return None

@@ -93,6 +93,7 @@ def _mysql(escapes: bool, ansi: bool) -> re.Pattern[str]:
 
 
 def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[Token]:
+    """Yield the token of a piece of SQL without its content if that is a string; a comment yields none."""
     if kind == "refused" or (kind == "sign" and text in _OPEN):
         raise RefusedError(ONLY_QUERIES.format(f"what begins with {text}"))
     if kind == "word":

@@ -198,6 +198,7 @@ class Template:
 
 
 def _is_whole(content: bytes) -> bool:
+    """Return whether the content of a SQLite file passes SQLite's own check, in memory."""
     without_wal = content[:18] + b"\x01\x01" + content[20:]  # in memory there is no write-ahead log
     try:
         with closing(sqlite3.connect(":memory:")) as connection:

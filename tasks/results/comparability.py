@@ -161,6 +161,7 @@ def _about_run(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> It
 
 
 def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield which questions of the two runs were not judged alike, or flipped without another answer."""
     golds = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
     if faulty := [id_ for id_, (in_a, in_b) in golds.items() if in_a == in_b != "ok"]:
         yield (

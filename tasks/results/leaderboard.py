@@ -141,6 +141,7 @@ def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehou
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
+    """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them."""
     placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
     rows = _of_one_basis(placed, by)
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)

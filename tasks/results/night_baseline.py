@@ -384,6 +384,7 @@ def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, 
 
 
 def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
+    """Return the causes of wrong answers in both runs; without a baseline, or its causes, `before` is unknown."""
     causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
     changes = [
         CauseChange(name, causes_before.get(name, 0) if causes_before else None, causes_now.get(name, 0))

@@ -122,6 +122,7 @@ def _stages(outcome: Outcome) -> list[StageRecord]:
 
 
 def _of_stage(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
+    """Sum up the records of one stage, given by question: how often it did not do its work, and what stood in."""
     records = [record for question in questions for record in question]
     instead = Counter(record.fallback for record in records if record.unreadable and record.fallback)
     reasons = Counter(record.fallback or record.error for record in records if _fell_back(record))

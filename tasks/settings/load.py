@@ -287,6 +287,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
 
 
 def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
+    """Apply the overrides of a kind to the content of its file, and validate it."""
     where: dict[str, str] = {}
     for override in overrides:
         target, keys, value = parse_override(override)
@@ -378,6 +379,7 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
 
 
 def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+    """Set a value below nested keys, which are made where they are missing."""
     *parents, last = keys
     for key in parents:
         inner = content.setdefault(key, {})
@@ -388,6 +390,7 @@ def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) ->
 
 
 def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: Mapping[str, str]) -> str:
+    """Return a line for each problem of settings: where the value is, what is wrong, and what is valid."""
     lines = []
     for problem in error.errors(include_url=False):
         keys = [str(part) for part in problem["loc"]]

@@ -100,6 +100,8 @@ def _key(term: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> ex
 
 
 def _is_key(node: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
+    """Return whether a node is one of the keys; a column without a table is that of any table."""
+
     def same(key: exp.Expr) -> bool:
         if isinstance(node, exp.Column) and isinstance(key, exp.Column):
             tables = {node.table.lower(), key.table.lower()} - {""}

@@ -224,6 +224,7 @@ class _Reader:
         return tuple((self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
     def _conditions(self, tree: "exp.Expr | None", scope: _Scope) -> Conditions:
+        """Return the terms of a condition and what connects them, in the order of the text; brackets are dropped."""
         if tree is None:
             return Conditions()
         while isinstance(tree, exp.Paren):
@@ -234,6 +235,7 @@ class _Reader:
         return Conditions((self._condition(tree, scope),))
 
     def _condition(self, tree: "exp.Expr", scope: _Scope) -> Condition:
+        """Return one comparison; the two columns of an equality are in alphabetical order."""
         negated = False
         while isinstance(tree, exp.Not | exp.Paren):
             negated ^= isinstance(tree, exp.Not)
@@ -260,6 +262,7 @@ class _Reader:
         return Term(self._text(tree, scope), aggregated)
 
     def _text(self, tree: "exp.Expr", scope: _Scope) -> str:
+        """Return an expression without values, with full column names; a nested query by a digest of its clauses."""
         if isinstance(tree, exp.Column):
             return "*" if isinstance(tree.this, exp.Star) else scope.name(tree) or tree.name.lower()
         if isinstance(tree, exp.Star):

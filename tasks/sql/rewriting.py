@@ -149,6 +149,7 @@ def ordering(sql: str, dialect: str) -> Ordering:
 
 
 def _by_words(sql: str, dialect: str) -> Ordering:
+    """Find ORDER BY in SQL that cannot be parsed: anywhere, and outside of brackets."""
     sql_tokens = tokens(sql, dialect)
     if sql_tokens is None:
         return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)

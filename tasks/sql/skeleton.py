@@ -77,6 +77,7 @@ def skeleton_length(text: str) -> int:
 
 
 def _bare(tree: "exp.Expr") -> "exp.Expr":
+    """Return a query with slots in place of names and values, without aliases; a list of values has one slot."""
     tree = tree.copy()
     for node in list(tree.find_all(exp.In, exp.Tuple, exp.Values, exp.Alias)):
         if isinstance(node, exp.Alias):
@@ -137,6 +138,7 @@ def _spelled_out(node: "exp.Expr") -> "exp.Expr":
 
 
 def _negated(node: "exp.Expr") -> "exp.Expr":
+    """Return NOT of a predicate as `x NOT IN ...`: sqlglot has no such node, so the operand carries a mark."""
     inner = node
     while isinstance(inner, exp.Paren | exp.Escape):
         inner = inner.this

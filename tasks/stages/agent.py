@@ -69,6 +69,7 @@ def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple
 
 
 async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> Result:
+    """Run one tool call; what is wrong with it is a result, which the model reads."""
     if call.name not in TOOLS:
         hint = did_you_mean(call.name[:100], TOOLS)
         return Result(f'There is no tool "{call.name[:100]}". {hint}', "unknown_tool")

@@ -70,6 +70,7 @@ def with_profile(
 async def _profiled(
     table: Table, dialect: str, rows: int, seed: int, runner: DatabaseRunner
 ) -> list[ColumnProfile]:
+    """Return drawn values and the share of NULL of each column; [] where the table cannot be read."""
     name = quoted(table.name, dialect)
     columns = [quoted(column.name, dialect) for column in table.columns]
     counts = ", ".join(f"COUNT({column})" for column in columns)

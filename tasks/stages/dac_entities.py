@@ -206,6 +206,7 @@ def entities_of(tokens: Iterable[AlignedToken], schema: Schema) -> Entities:
 
 
 def _meaning(entity: str, kind: str | None, schema: Schema) -> AlignedToken | None:
+    """Return what an entity of a reply is in the schema: of the kind that it says if there is one, else another."""
     if kind != "tbl":
         columns = read_link(schema, (), (entity,)).columns
         if columns:
@@ -376,6 +377,7 @@ def _holds_text(column: Column) -> bool:
 
 
 def _search(table: Table, columns: list[str], phrases: Iterable[str], max_values: int, dialect: str) -> str:
+    """Return the SQL that finds, for each column, the values that are phrases of the question."""
     listed = ", ".join("('" + phrase.replace("'", "''") + "')" for phrase in phrases)
     queries = []
     for position, name in enumerate(columns):

@@ -108,6 +108,7 @@ def _digest(folder: Path, names: tuple[str, ...]) -> str:
 
 
 def _check_names(folder: Path, name: str) -> None:
+    """Check that a template uses sections, blocks and variables that there are, and has the shipped one's blocks."""
     environment = _environment(folder)
     source = _source(folder, f"{name}.jinja")
     tree = environment.parse(source)

@@ -94,6 +94,7 @@ class DescriptionsReply(StageReply):
 
 
 def _without_halves(value: Any) -> Any:
+    """Return plain JSON without lone surrogates, which no store can hold."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):

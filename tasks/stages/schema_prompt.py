@@ -119,6 +119,7 @@ async def schema_pruning(question: Question, view: SchemaView, room: int) -> Lin
 
 
 def _ranked(question: Question, schema: Schema) -> list[ColumnName]:
+    """Return all columns, those whose words are most similar to the question's first."""
     texts = [
         " ".join((_words(table.name), _words(column.name), column.description, column.value_description))
         for table in schema.tables

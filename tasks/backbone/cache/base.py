@@ -259,6 +259,7 @@ class ReplyCache(ABC):
                 stop()
 
     def _save_or_warn(self) -> None:
+        """Save the replies that are in memory; where the store cannot be written, warn once and keep them there."""
         try:
             try:
                 self._save()

@@ -288,6 +288,7 @@ def _postgres_engine(address: URL) -> Engine:
 
 
 def _advice(message: str) -> str:
+    """Return what a user does about PostgreSQL's message."""
     if "password" in message:
         return "Put the right password into PGPASSWORD or ~/.pgpass, in the environment of this command."
     if "database" in message and "does not exist" in message:

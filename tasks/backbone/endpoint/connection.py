@@ -160,6 +160,7 @@ async def answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
 
 
 def _unpacked(packed: bytes, max_bytes: int) -> bytes:
+    """Return the content of a compressed body, of at most so many bytes."""
     import aiohttp
 
     unpacking = zlib.decompressobj(wbits=_ANY_HEADER)

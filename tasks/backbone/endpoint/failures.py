@@ -292,6 +292,7 @@ def _names(message: str, parameter: str) -> bool:
 
 
 def _error_of(body: str) -> dict[str, Any]:
+    """Return the error object of a body, in whichever of the known places it is; {} where there is none."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

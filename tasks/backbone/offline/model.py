@@ -191,6 +191,7 @@ def act(request: Request) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    """Yield an agent's next tool calls: list the tables, read their columns, then try a SQL or submit it."""
     done = {call.name: call for call in _executed(messages)}
     end = messages[-1]
     last = "call submit now" in ((end.calls[-1].result or "") if end.calls else end.content)

@@ -77,6 +77,7 @@ def plain_key(key: str) -> str:
 
 
 def _coerced(value: Any, annotation: Any) -> Any:
+    """Return a value of a reply as its field's type has it: a list of texts, or one text of several lines."""
     if get_origin(annotation) is list and get_args(annotation) == (str,):
         return _texts(value)
     if (
@@ -107,6 +108,7 @@ def _texts(value: Any) -> Any:
 
 
 def _text(part: Any) -> list[Any]:
+    """Return one item of a list as text, in a list: an object that names a table and a column as `table.column`."""
     if isinstance(part, dict):
         by_key = _by_plain_key(part)
         texts = {key: item for key, item in by_key.items() if isinstance(item, str)}

@@ -155,6 +155,7 @@ def _open_brackets(text: str) -> int:
 
 
 def _mended(text: str) -> Value | None:
+    """Read text that is nearly JSON; None where nothing can be made of it."""
     import json_repair
 
     if (text.startswith("{") and ":" not in text) or _open_brackets(text) > MAX_DEPTH:
@@ -208,6 +209,7 @@ def is_strict(schema: Any) -> bool:
 
 
 def _tidy(schema: Any) -> Any:
+    """Return a JSON schema without titles and defaults, in which every property is required and no other allowed."""
     if isinstance(schema, list):
         return [_tidy(part) for part in schema]
     if not isinstance(schema, dict):

@@ -227,6 +227,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
 
 
 def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
+    """Yield the entries of BIRD's form: by question id the SQL, a tab, the mark, a tab and the database."""
     for key, value in content.items():
         location = f'key "{key}"'
         prediction = _text(path, location, "the prediction", value)

@@ -142,6 +142,7 @@ def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[Prediction
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
+    """Return whether the databases fit the keys of a file as positions, and not as question ids."""
     entries = {entry.question_id: entry for entry in file.entries}
     in_order = _in_order(file, benchmark)
 
@@ -214,6 +215,7 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
+    """Pair line N with question N; a tab in a line separates the SQL from its database if that is in every line."""
     questions = benchmark.questions
     entries = list(file.entries)
     while len(entries) > len(questions) and entries[-1].sql is None:

@@ -175,6 +175,7 @@ def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnect
 
 
 def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
+    """Make a view of each file of a folder, and allow the connection to read these files only."""
     files = files_of(folder)
     names: dict[str, Path] = {}
     for file in files:

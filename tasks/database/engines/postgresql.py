@@ -93,6 +93,7 @@ def open_connection(
 
 
 def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
+    """Let values be read as the results of other engines have them: exact numbers, times and JSON as text."""
     from psycopg.adapt import Loader
     from psycopg.types.datetime import TimetzLoader
     from psycopg.types.string import TextLoader

@@ -178,6 +178,7 @@ def _table_names(connection: sqlite3.Connection) -> list[str]:
 
 
 def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
+    """Return whether a table can be read; a virtual one needs a module that SQLite may lack."""
     if not sql.upper().startswith("CREATE VIRTUAL"):
         return True
     try:

@@ -228,6 +228,7 @@ class Session:
             self._connection = None
 
     def _objection(self, sql: str) -> str:
+        """Return why a SQL is not sent to the database; "" where it is."""
         if "\x00" in sql:
             return "The SQL holds a NUL character."
         try:
@@ -276,6 +277,7 @@ class Session:
             cursor.close()
 
     def _read(self, cursor: Cursor, query: _Query, started: float, executing: float) -> Result:
+        """Read the rows of a result in batches that grow, until it is complete or exceeds a limit."""
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
         batch = cursor.fetch(FIRST_BATCH)

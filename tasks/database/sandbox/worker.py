@@ -90,6 +90,7 @@ def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Li
 
 
 def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
+    """Return the session of a database; of those that are open, the one unused for longest is closed."""
     session = sessions.get(location)
     if session is None:
         session = sessions[location] = Session(location, limits, _end_after)

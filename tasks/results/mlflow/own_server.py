@@ -29,6 +29,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _run() -> None:
+    """Run `mlflow server` with the application of this module around MLflow's own."""
     from mlflow import server
     from mlflow.cli import cli
 

@@ -87,6 +87,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
 
 
 def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
+    """Yield a row for each SQL of a question: of its stages in order, and those that were judged but not reached."""
     candidates = {candidate.stage: candidate for candidate in score.outcome.candidates}
     for position, stage in enumerate(dict.fromkeys([*candidates, *score.stages])):
         candidate, verdict = candidates.get(stage), score.stages.get(stage)

@@ -152,6 +152,7 @@ async def _equal(first: str, second: str, rule: str, runner: DatabaseRunner) -> 
 
 
 async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    """Group the results of SQLs in a worker: those that a rule takes for equal have one leader."""
     dialect = runner.database.dialect
     limit = runner.timeout_s
     queries = [_query(sql, dialect, is_gold=True) for sql in sqls]

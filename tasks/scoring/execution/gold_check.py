@@ -151,6 +151,7 @@ async def check_golds(
 async def _run_on_all(
     workers: SqlWorkers, suite: Sequence[Database], check: GoldCheck, timeout_s: float
 ) -> GoldCheck:
+    """Run a gold on every database of a suite: the first one that fails decides, else the first database counts."""
     first = await _run(workers, suite[0], check, timeout_s)
     if first.gold_class not in FINISHED:
         return first
@@ -297,6 +298,7 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
 async def _compared(
     judge: Judge, database: Database, gold_sql: str, pairs: Iterable[Pair], rows: int
 ) -> Decision:
+    """Compare the results of each pair of alternatives: where they differ, the data do not decide the gold's result."""
     findings: list[Finding] = []
     unchecked = []
     for pair in pairs:
@@ -327,6 +329,7 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
 
 
 async def _with_rows(judge: Judge, database: Database, pair: Pair, rows: int) -> Finding:
+    """Return a finding with rows that only one of its two alternatives has; with both results if none is."""
     if not rows:
         return Finding(pair)
     one, other = [

@@ -115,6 +115,7 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
 
 
 def _difference(gold: "Result | None", predicted: "Result") -> Difference:
+    """Return how the rows of a prediction differ from the gold's; "" where one of them did not finish."""
     if gold is None or gold.status != "ok" or predicted.status != "ok":
         return ""
     if len(predicted.columns) != len(gold.columns):
@@ -141,6 +142,7 @@ def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") 
 
 
 def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
+    """Return whether a result is right under a rule: by the accepted results if the rule has them, else the gold."""
     rule = RULES[name]
     if predicted.status != "ok":
         return False

@@ -108,6 +108,7 @@ def _foreign(database: Database, location: Location) -> str:
 
 
 def _open_like(database: Database, location: Location) -> Database:
+    """Return a database of a suite with the schema of the first one, which is not read again."""
     engine = engine_of(location)
     try:
         return replace(

@@ -121,6 +121,7 @@ def _from_execution(verdict: Verdict) -> set[ErrorClass]:
 
 
 def _from_text(predicted: QueryParts, gold: QueryParts) -> set[ErrorClass]:
+    """Return the causes that show in the SQL itself, by the parts in which it differs from the gold."""
     wrong: dict[ErrorClass, bool] = {
         "wrong_table": predicted.tables != gold.tables,
         "wrong_join": predicted.tables == gold.tables and predicted.joins != gold.joins,

@@ -113,6 +113,7 @@ def _row(score: QuestionScore, schema: Schema) -> _Row:
 
 
 def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[Any]]) -> dict[str, Value]:
+    """Return precision, recall and F1 of linked tables or columns, over all of them and averaged over questions."""
     pairs = [(part(row.entities), part(row.alignment.entities) if row.alignment else set()) for row in rows]
     right = sum(len(gold & linked) for gold, linked in pairs)
     precision = Ratio(right, sum(len(linked) for _, linked in pairs))
@@ -158,6 +159,7 @@ def _before(row: _Row, rule: str) -> _Answer:
 
 
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
+    """Count the answers with the gold's skeleton, and those with its entities too; and the errors by DAC's kinds."""
     skeletons = whole = right = 0
     for row, answer in zip(rows, answers, strict=True):
         sql = answer.sql
@@ -275,6 +277,7 @@ def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]
 
 
 def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
+    """Return how often SQL failed before and after SEA-SQL's execution adjustment, and the rounds that it took."""
     reached = [value for score in scored for value in stage_values(score, ADJUSTMENT, _CORRECTION)[:1]]
     if not reached:
         return {}

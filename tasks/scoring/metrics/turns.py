@@ -208,6 +208,7 @@ def _cost(record: StageRecord) -> dict[str, float | None]:
 
 
 def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
+    """Return the curve at a turn: the agents' answers if all of them had been stopped after it."""
     right = [agent.right_after(turn) for agent in agents]
     before = [agent.right_after(turn - 1) for agent in agents] if turn > 1 else None
     fixed, broken = flips(before, right) if before else (None, None)
