@@ -24,7 +24,7 @@ BUDGETS = {
     "tasks/database": 5_683,
     "tasks/documents": 1_368,
     "tasks/pages": 2_859,
-    "tasks/results": 6_738,
+    "tasks/results": 6_736,
     "tasks/retrieval": 1_554,
     "tasks/scoring": 5_375,
     "tasks/settings": 2_157,

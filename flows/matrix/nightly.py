@@ -279,7 +279,7 @@ async def _evaluate(
         if not isinstance(error, CrosscheckError):  # a bug
             log.exception("%s: %s", " | ".join(names), error)
             problem = f"{type(error).__name__}: {error}"
-        return NightEntry(*names, problem=problem, continue_with=evaluation.command(epoch))
+        return NightEntry(*names, run=None, problem=problem, continue_with=evaluation.command(epoch))
 
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:

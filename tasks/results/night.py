@@ -111,9 +111,7 @@ class NightEntry:
     benchmark: str
     backbone: str
     pipeline: str
-    run: RunRecord | None = (
-        None  # what it found, without its questions; None where the evaluation did not start
-    )
+    run: RunRecord | None  # its record, as JSON has it; None where the evaluation did not start
     problem: str = ""  # why it is incomplete or cannot be compared, "" where it is complete
     # command that evaluates again, or sends the unanswered questions again; "" where all are answered
     continue_with: str = ""

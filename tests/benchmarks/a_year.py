@@ -40,7 +40,7 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Accuracy, Verdict
+from tasks.scoring.report import Verdict
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.tasks.results.samples import make_report, make_run
@@ -85,16 +85,9 @@ def write_nights(home: Home, questions: int) -> None:
             tracker.start(run)
             problem = tracker.trace(choose(report, failed=100, sample=20), lambda question, key: None)
             assert not problem, problem
-            warehouse.finish(tracker.finish(report, Completion(seconds=60.0)))
-            entry = NightEntry(
-                run.benchmark,
-                run.backbone,
-                pipeline,
-                run_id=run.run_id,
-                ex=Accuracy(report.score.correct, report.score.total),
-                seconds=60.0,
-            )
-            entries.append(compared(entry, Baselines(), warehouse, GATE))
+            record = tracker.finish(report, Completion(seconds=60.0))
+            warehouse.finish(record)
+            entries.append(compared(NightEntry.of_run(record), Baselines(), warehouse, GATE))
         started = NOW - days * DAY
         write(Night(f"{started:%Y-%m-%dT%H:%MZ}", GATE, judge(GATE, entries), started, started), home)
 
@@ -113,9 +106,15 @@ def copy_nights(home: Home, nights: int) -> None:
     model = next(night for night in all_nights(home) if night.started == NOW - 3 * DAY)
     for days in range(4, nights + 1):
         started = NOW - days * DAY
-        entries = tuple(replace(each, run_id=run_of(days, each.pipeline).run_id) for each in model.entries)
+        entries = tuple(_copied(entry, run_of(days, entry.pipeline)) for entry in model.entries)
         name = f"{started:%Y-%m-%dT%H:%MZ}"
         write(replace(model, name=name, entries=entries, started=started, finished=started), home)
+
+
+def _copied(entry: NightEntry, run: RunRecord) -> NightEntry:
+    assert entry.run is not None
+    names = {"run_id": run.run_id, "started": run.started}
+    return replace(entry, run=entry.run.model_copy(update=names))
 
 
 @dataclass(frozen=True)

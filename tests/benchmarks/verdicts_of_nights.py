@@ -109,7 +109,7 @@ class Evaluation:
             "b",
             "m",
             "p",
-            run_id="r",
+            run=None,
             comparison=found,
             noise=self.noise,
             decline=trend_of(self.scores[-GATE.trend_nights :]),

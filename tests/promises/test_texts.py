@@ -146,7 +146,7 @@ def of_run(text: str, folder: Path) -> str:
 def of_night(text: str, folder: Path) -> str:
     store = Warehouse(folder / "night.duckdb")
     a, b = hostile(text)
-    other = NightEntry(text, text, text, problem=text, continue_with=text, not_ranked=text)
+    other = NightEntry(text, text, text, None, problem=text, continue_with=text, not_ranked=text)
     found = a_night(store, [a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
     return html(night_document(found, store))
 

@@ -170,8 +170,9 @@ def _copies(source: Path) -> Callable[[Path], None]:
 
 
 def _night(ran: Ran) -> Any:
-    names = ("pipeline", "ex", "retryable", "failures", "verdict", "baseline")
-    return [{name: entry[name] for name in names} for entry in json.loads(ran.out)["entries"]]
+    names = ("pipeline", "correct", "total", "retryable", "failures", "verdict", "baseline")
+    entries = [entry["run"] | entry for entry in json.loads(ran.out)["entries"]]
+    return [{name: entry[name] for name in names} for entry in entries]
 
 
 def _left(home: Path) -> Any:

@@ -22,6 +22,7 @@ REFUSED = NightEntry(
     "demo",
     "closed",
     "zero-shot",
+    run=None,
     problem="The \x1b[31mkey was [red]refused[/].",
     continue_with="crosscheck evaluate --backbone closed",
 )

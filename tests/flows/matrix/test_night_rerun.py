@@ -61,7 +61,7 @@ def test_one_command_repeats_everything_that_a_night_left_and_pays_for_nothing_t
     assert poor.code == 3, poor.err
     first, second, third = poor.json["evaluations"]
     assert [(each["parent"], each["questions"]) for each in (first, second, third)] == [
-        (night["entries"][0]["run_id"], 2), (night["entries"][1]["run_id"], 2), (None, None),
+        (night["entries"][0]["run"]["run_id"], 2), (night["entries"][1]["run"]["run_id"], 2), (None, None),
     ]  # fmt: skip
     assert "Nightly run night: 4 questions of 2 runs, and 1 evaluation without a run." in poor.err
     assert "the budget is spent" in second["problem"] and "the budget is spent" in third["problem"]

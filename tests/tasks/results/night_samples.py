@@ -21,6 +21,7 @@ REFUSED = NightEntry(
     "demo",
     "closed",
     "zero-shot",
+    run=None,
     problem="The key was refused.",
     continue_with="crosscheck evaluate --backbone closed",
 )

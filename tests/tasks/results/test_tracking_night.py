@@ -321,6 +321,10 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
     comparison = entry["comparison"]
     assert comparison["confidence"] == 0.99 and comparison["low"] < comparison["difference"]
     assert refused["run"] is None and night.entries[1].cost.calls is None
+    del entry["run"]  # a state before 0.1.0 had some of its fields in their place
+    file.write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(DataError, match=r"entries\.0\.run.* another release wrote it\. Move it away"):
+        read(file)
 
 
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:

@@ -32,7 +32,7 @@ def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete
 
 def night(days: int, baseline: str | None = None) -> Night:
     started = NOW - datetime.timedelta(days=days)
-    judged = NightEntry("demo", "weak-1", "rsl-sql", baseline=baseline, verdict="no worse")
+    judged = NightEntry("demo", "weak-1", "rsl-sql", None, baseline=baseline, verdict="no worse")
     return Night(f"night {days}", Gate(), (judged,), started, started, {})
 
 
