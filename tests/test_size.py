@@ -26,7 +26,7 @@ BUDGETS = {
     "tasks/pages": 2_859,
     "tasks/results": 6_736,
     "tasks/retrieval": 1_554,
-    "tasks/scoring": 5_375,
+    "tasks/scoring": 5_376,
     "tasks/settings": 2_157,
     "tasks/sql": 2_418,
     "tasks/stages": 3_366,

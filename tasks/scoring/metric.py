@@ -119,15 +119,16 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
 
     They are the headlines of metrics, and the value of a metric that states nothing but its value.
 
-    >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": 64.361}}})
-    {'VES': '64.36'}
+    >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": 64.361, "timed": 12}}})
+    {'VES': '64.36', 'timed': '12'}
     >>> headlines({"sql_length": {"value": 7, "unit": "characters", "better": "lower"}})
     {'sql length': '7 characters'}
     """
     figures: dict[str, str] = {}
     for name, data in metrics.items():
         if isinstance(data, Mapping) and HEADLINE in data:
-            figures |= {title: f"{value:,.2f}" for title, value in data[HEADLINE].items()}
+            for title, value in data[HEADLINE].items():
+                figures[title] = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
         elif isinstance(data, Mapping) and {"value", "unit"} <= data.keys():
             value = Ratio.of(data) if "total" in data else data["value"]
             figures[name.replace("_", " ")] = in_words(value, data["unit"])
