@@ -20,7 +20,7 @@ from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
 from tasks.core.errors import CrosscheckError, first_problem
-from tasks.core.wording import agreeing, counted, money, number
+from tasks.core.wording import agreeing, counted, money
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
@@ -142,7 +142,7 @@ async def _forecast(session: Session) -> Estimate | None:
     estimated = priced(session.preparation, measured)
     if estimated.calls is not None:
         progress.step(
-            f"Forecast without cached replies: {number(estimated.calls)} calls, {money(estimated.cost_usd)}"
+            f"Forecast without cached replies: {counted(estimated.calls, 'call')}, {money(estimated.cost_usd)}"
         )
     return estimated
 

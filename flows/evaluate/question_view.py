@@ -14,6 +14,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
 from tasks.core.outcome import Call
 from tasks.core.records import Execution
+from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.run_record import JsonDocument, RunRecord, at, json_of
@@ -220,7 +221,7 @@ def view_questions(
     So many `rows` of each result are shown; more are read where so many are to be `compared`.
     """
     progress = progress or Progress()
-    progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
+    progress.step(f"Finding the prompts and replies of {counted(len(scores), 'question')}")
     exchanges = read_exchanges(run, scores, folders)
     try:
         benchmark = folders.benchmark_of(run)

@@ -18,6 +18,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.dac_records import Oracle
 from tasks.core.outcome import Candidate
 from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
+from tasks.core.wording import counted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
@@ -115,7 +116,7 @@ class Context(Generic[S_co]):
         self.record.note(
             f"the schema has more than {self.schema_room:,} bytes of text: {len(pruned.schema.column_names):,} of "
             f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "
-            f"{len(full.tables):,} tables"
+            f"{counted(len(full.tables), 'table')}"
         )
         return pruned
 

@@ -6,6 +6,7 @@ from math import ceil
 
 from tasks.core.wording import (
     DASH,
+    and_more,
     counted,
     counts,
     duration,
@@ -241,8 +242,8 @@ def _glance(night: Night, board: str) -> Cards:
         for position, entry in night.worst_first
         if entry.comparison and entry.comparison.broken
     ]  # fmt: skip
-    if len(broken) > MAX_GLANCE:
-        broken[MAX_GLANCE:] = [Sentence(f"and {len(broken) - MAX_GLANCE} more evaluations", "note")]
+    if rest := and_more(broken, MAX_GLANCE, noun="evaluation"):
+        broken[MAX_GLANCE:] = [Sentence(rest, "note")]
     broken = broken or [Sentence("No question that was right is wrong now.")]
     if lost := sum(entry.retryable for entry in night.entries):
         broken.append(Sentence(f"{counted(lost, 'question')} without an answer"))

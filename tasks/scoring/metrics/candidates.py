@@ -14,7 +14,7 @@ from math import comb, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.wording import DASH, UNKNOWN, counts, interval, percent, points
+from tasks.core.wording import DASH, UNKNOWN, counted, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
@@ -204,7 +204,7 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     n = data["n"]
     header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
     asked = data["curve"][0]["pass"]["total"]
-    caption = f"means over {asked:,g} questions"
+    caption = f"means over {counted(int(asked), 'question')}"
     tables = [Table(f"k of {n} candidates per question", header, tuple(rows), caption)]
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
@@ -311,7 +311,7 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
     gain = data["gain"]
     selection = Ratio.of(data["selection"])
     writing = (
-        f"Candidates: {n} per question; means over {voted.total:,g} questions: "
+        f"Candidates: {n} per question; means over {counted(int(voted.total), 'question')}: "
         f"pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
         f"(95 % interval {interval(*wilson(voted.correct, voted.total))}), pass@{n} (oracle) {percent(passed[-1])} "
         f"({counts(passed[-1])})"

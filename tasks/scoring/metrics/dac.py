@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from tasks.core.dac_records import CANDIDATE, Alignment, Entities, ParsedSkeleton, Revision
 from tasks.core.outcome import split_label
 from tasks.core.records import Correction, Elimination
-from tasks.core.wording import counts, percent
+from tasks.core.wording import counted, counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.linking import gold_skeleton, printed_recall, score_links
@@ -225,9 +225,8 @@ def _lines(values: Mapping[str, Value]) -> Iterator[str]:
 
 def _written(name: str, value: Value) -> str:
     if isinstance(value, Ratio):  # the numerator of a macro figure is a sum of shares, no count
-        return (
-            f"{percent(value)} (mean over {value.total:,g} questions)" if "/macro_" in name else counts(value)
-        )
+        mean = f"{percent(value)} (mean over {counted(int(value.total), 'question')})"
+        return mean if "/macro_" in name else counts(value)
     return f"{value:.2f}"
 
 

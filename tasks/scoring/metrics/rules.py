@@ -151,9 +151,8 @@ def soft_f1(run: ScoredRun) -> Measurement | None:
     if values is None:
         return None
     total = Ratio(sum(values.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
-    line = (
-        f"Soft-F1: {percent(total)} (mean over {total.total:,g} questions; published rule, never to rank by)"
-    )
+    questions = counted(len(run.scored), "question")
+    line = f"Soft-F1: {percent(total)} (mean over {questions}; published rule, never to rank by)"
     data = {"sum": total.correct, "total": total.total, "value": total.value}
     headline = {} if total.value is None else {"Soft-F1 in %": 100 * total.value}
     return Measurement(total, by_question=values, data=data, headline=headline, lines=(line,))
