@@ -2,10 +2,12 @@
 
 import datetime
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import kendalltau, theilslopes
 
 from tasks.core.errors import DataError
 from tasks.core.wording import duration
@@ -15,6 +17,7 @@ from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
+    MIN_SCORES,
     Earlier,
     Night,
     Trend,
@@ -23,6 +26,7 @@ from tasks.results.night import (
     find_night,
     judge,
     read,
+    trend_of,
     write,
 )
 from tasks.results.night_baseline import (
@@ -37,14 +41,14 @@ from tasks.results.night_baseline import (
     write_pin,
 )
 from tasks.results.retention import Retention, WarehouseRows
-from tasks.results.run_record import NIGHT, RunRecord, json_of
+from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status
-from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
+from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, of_night, unanswered
 
 __all__ = ["disk"]
 
@@ -118,16 +122,14 @@ def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(1, 20, 100)
-
-    def of(night: str, run: RunRecord) -> RunRecord:
-        return run.model_copy(update={"tags": {"night": night}})
-
-    killed, continued = of("second", bad), of("second", bad)
-    (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
+    killed, continued = of_night("second", bad), of_night("second", bad)
+    (judged,) = a_night(warehouse, [of_night("first", good), killed, continued]).entries
     runs = warehouse.runs()
     assert (judged.verdict, judged.baseline) == ("regression", runs[-1].run_id)
     assert [past.run_id for past in judged.trend] == [runs[-1].run_id, runs[0].run_id]
-    (judged,) = a_night(warehouse, [of("first", good), killed, continued, of("third", bad)]).entries
+    (judged,) = a_night(
+        warehouse, [of_night("first", good), killed, continued, of_night("third", bad)]
+    ).entries
     runs = warehouse.runs()
     assert judged.baseline == runs[1].run_id, "the last run of the night before"
     assert [past.run_id for past in judged.trend] == [runs[each].run_id for each in (3, 1, 0)]
@@ -163,9 +165,7 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(1, 20, 100)
-    lost = good
-    for number in range(1, 41):
-        lost = unanswered(lost, number, "The endpoint did not answer.")
+    lost = unanswered(good, range(1, 41))
     (judged,) = a_night(warehouse, [good, lost, bad]).entries
     assert (judged.verdict, judged.baseline) == ("regression", "20261120-013000-000000")
     mended = good.model_copy(update={"tags": {"parent_run_id": "20261121-013000-000001"}})
@@ -177,14 +177,10 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
 
 def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-
-    def of(night: str, run: RunRecord) -> RunRecord:
-        return run.model_copy(update={"tags": {"night": night}})
-
-    runs = [of("first", good), of("second", bad), of("second", bad)]
+    runs = [of_night("first", good), of_night("second", bad), of_night("second", bad)]
     again = a_night(warehouse, runs, name="second")
     assert again.entries[0].verdict == "regression"
-    kept = keep(warehouse, [*runs, of("third", bad)])[-1]
+    kept = keep(warehouse, [*runs, of_night("third", bad)])[-1]
     worse = worse_runs([again], warehouse.runs())
     entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
@@ -194,13 +190,10 @@ def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(2, 10, 100)
-    for number in (21, 23):
-        bad = unanswered(bad, number, "The endpoint did not answer.")
-    night = a_night(warehouse, [good, bad])
+    night = a_night(warehouse, [good, unanswered(bad, (21, 23))])
     assert night.entries[0].verdict == "too many unanswered"
     assert worse_runs([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
-    lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
-    night = a_night(warehouse, [good, lost])
+    night = a_night(warehouse, [good, unanswered(good, (1, 3))])
     assert night.entries[0].verdict == "too many unanswered" and not night.worse
 
 
@@ -217,9 +210,7 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
 
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-    nightly = good.model_copy(update={"tags": {"night": "last"}})
-    tonight = bad.model_copy(update={"tags": {"night": "this"}})
-    (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
+    (judged,) = a_night(warehouse, [of_night("last", good), bad, of_night("this", bad)]).entries
     assert judged.baseline == warehouse.runs()[-1].run_id
     assert [past.ex.correct for past in judged.trend] == [60, 41]
 
@@ -260,11 +251,8 @@ def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse
 
 def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
     before, tonight = two_runs(0, 0, 100)
-    for number in (1, 3, 5):
-        tonight = unanswered(tonight, number, "The endpoint did not answer.")
-    night = a_night(warehouse, [before, tonight])
+    night = a_night(warehouse, [before, unanswered(tonight, (1, 3, 5))])
     (judged,) = night.entries
-    assert judged.comparison is not None
     assert (judged.verdict, judged.comparison.broken) == ("too many unanswered", ())
     assert judged.verdict_in_words == "too many unanswered: 3 of 100"
     assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
@@ -324,7 +312,7 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
 
 
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
-    first, second = (each.model_copy(update={"tags": {NIGHT: "tonight"}}) for each in two_runs(1, 2, 4))
+    first, second = (of_night("tonight", each) for each in two_runs(1, 2, 4))
     warehouse.start(with_status(first, "running"))
     warehouse.append_questions(first, first.rows[:3])  # of four
     warehouse.abandon(first.run_id, "killed")
@@ -457,3 +445,34 @@ def test_a_reason_may_hold_any_separator_of_lines(tmp_path: Path) -> None:
     pin = Pin("a | b | c", "r1", "Release 4\u2028agreed\x85\r\nby all", START)
     write_pin(pin, Home(tmp_path))
     assert pin_history(Home(tmp_path)) == (pin,)
+
+
+STEADY = [0.6] * 14
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slope_and_sign_are_those_of_a_library(seed: int) -> None:
+    drawn = random.Random(seed)
+    scores = [round(0.6 - 0.002 * night + drawn.gauss(0, 0.01), 2) for night in range(20)]
+    found = trend_of(scores)
+    assert found.slope == pytest.approx(theilslopes(scores).slope)
+    library = kendalltau(range(20), scores, alternative="less", method="asymptotic")
+    assert found.p_value == pytest.approx(library.pvalue, abs=0.02), (
+        "which corrects for ties, not for continuity"
+    )
+
+
+def test_what_stays_or_rises_does_not_decline() -> None:
+    for scores in (STEADY, [0.5 + 0.01 * night for night in range(14)]):
+        found = trend_of(scores)
+        assert found is not None and found.p_value == 1.0 and found.change >= 0
+
+
+def test_one_bad_night_is_no_trend_and_a_step_is_one_once_half_of_the_scores_are_below_it() -> None:
+    for lower, slope in ((1, 0.0), (3, 0.0), (8, -0.005)):
+        found = trend_of(STEADY[lower:] + [0.55] * lower)
+        assert round(found.slope, 3) == pytest.approx(slope, abs=0.001)
+
+
+def test_few_scores_have_no_trend() -> None:
+    assert trend_of(STEADY[: MIN_SCORES - 1]) is None

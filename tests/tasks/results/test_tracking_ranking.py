@@ -8,16 +8,15 @@ import pytest
 from tasks.core.errors import DataError
 from tasks.documents.html import html
 from tasks.pages.comparison import comparison_document
-from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.night_baseline import find_baseline, named_run
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.significance import PairedTest
 from tasks.settings.choices import Gate
-from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status
-from tests.tasks.results.night_samples import unanswered
-from tests.tasks.results.samples import make_run, report_of
+from tests.tasks.results.comparison_samples import two_runs, with_benchmark, with_status
+from tests.tasks.results.night_samples import keep, unanswered
+from tests.tasks.results.samples import make_run
 
 REROLLED = {"tags": {"rerolled": "true"}}
 TAGGED = {"tags": {"oracle": "skeleton"}}
@@ -57,9 +56,7 @@ def test_no_run_wins_against_one_that_is_not_ranked(facts: dict[str, Any], lette
 
 def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
     good, bad = two_runs(0, 20, 100)
-    lost = good
-    for number in range(20):
-        lost = unanswered(lost, number, "The endpoint did not answer.")
+    lost = unanswered(good, range(20))
     for a, b, letter in ((good, lost, "B"), (lost, good, "A")):
         found = compare(a, b).result
         assert found.significant and found.better is None
@@ -67,9 +64,7 @@ def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
             f"Not ranked: {letter} has no answer to 20 questions because of retryable"
         )
         assert json_of(compare(a, b))["result"]["better"] is None
-    few = bad
-    for number in (3, 21, 50):
-        few = unanswered(few, number, "The endpoint did not answer.")
+    few = unanswered(bad, (3, 21, 50))
     assert compare(good, few).result.better == "A", "even with right answers to the three"
     assert compare(lost, bad).result.better is None
     assert compare(bad, lost).result.verdict.startswith("No difference")
@@ -104,17 +99,9 @@ def test_each_run_is_told_its_own_reason() -> None:
     assert "A had questions asked again" in both and "B saw parts of the gold" in both
 
 
-def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
-    """Write runs, each a minute after the one before, and return their ids."""
-    ids = []
-    for minute, stored in enumerate(runs):
-        run = stored.model_copy(
-            update={"run_id": f"2026-{minute}", "started": stored.started.replace(minute=minute)}
-        )
-        report = report_of(stored.rows, (FINAL,))
-        warehouse.finish(record_of(run, report, stored.status))
-        ids.append(run.run_id)
-    return ids
+def ids(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
+    """Write runs, and return their ids."""
+    return [run.run_id for run, _ in keep(warehouse, runs)]
 
 
 def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
@@ -126,26 +113,26 @@ def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
 def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
     odd = [changed(plain, **facts) for facts in (REROLLED, TAGGED, SET)]
-    ids = keep(warehouse, [plain, *odd, with_status(plain, "partial"), plain])
-    assert baseline_of(warehouse, ids[-1]) == ids[0]
-    assert baseline_of(warehouse, ids[0]) is None
+    run_ids = ids(warehouse, [plain, *odd, with_status(plain, "partial"), plain])
+    assert baseline_of(warehouse, run_ids[-1]) == run_ids[0]
+    assert baseline_of(warehouse, run_ids[0]) is None
 
 
 def test_the_baseline_asked_the_same_questions_not_only_as_many(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
     first, second = (plain.model_copy(update={"rows": rows}) for rows in (plain.rows[:10], plain.rows[10:]))
-    ids = keep(warehouse, [first, second, second])
-    assert baseline_of(warehouse, ids[1]) is None
-    assert baseline_of(warehouse, ids[2]) == ids[1]
+    run_ids = ids(warehouse, [first, second, second])
+    assert baseline_of(warehouse, run_ids[1]) is None
+    assert baseline_of(warehouse, run_ids[2]) == run_ids[1]
 
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED])
 def test_a_baseline_that_somebody_names_must_be_one(warehouse: Warehouse, facts: dict[str, Any]) -> None:
     _, plain = two_runs(3, 1, 20)
-    ids = keep(warehouse, [plain, changed(plain, **facts)])
-    assert named_run(ids[0], warehouse).run_id == ids[0]
+    run_ids = ids(warehouse, [plain, changed(plain, **facts)])
+    assert named_run(run_ids[0], warehouse).run_id == run_ids[0]
     with pytest.raises(DataError, match="nothing can be worse or better"):
-        named_run(ids[1], warehouse)
+        named_run(run_ids[1], warehouse)
 
 
 def test_the_list_of_runs_has_their_tags(warehouse: Warehouse) -> None:

@@ -248,7 +248,6 @@ def holder(path: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
 
@@ -258,7 +257,6 @@ def test_a_writer_waits_for_its_turn(path: Path) -> None:
     with holder(path) as process:
         with pytest.raises(WarehouseBusyError):
             Warehouse(path, wait_s=0.0).append_questions(RUN, make_report(3).rows)
-        assert process.stdin is not None
         threading.Timer(0.5, process.stdin.close).start()
         Warehouse(path, wait_s=300).append_questions(RUN, make_report(3).rows)
     assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
@@ -328,7 +326,6 @@ def test_a_removed_file_leaves_nothing_to_the_one_that_follows(path: Path) -> No
 
 def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
     process = writer(path, "killed")
-    assert process.stdout is not None
     for _ in range(3):
         process.stdout.readline()
     process.kill()
@@ -348,3 +345,26 @@ def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     Warehouse(path).finish(record_of(RUN, report))
     assert time.process_time() - begun < 10, "0.5 s on two idle cores"
     assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)
+
+
+def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    warehouse = Warehouse(path)
+    warehouse.finish(record_of(make_run(), make_report(3)))
+    smaller = path.with_suffix(".smaller")
+    smaller.write_bytes(path.read_bytes())
+    really, opened = duckdb.connect, []
+
+    def connect(*arguments: Any, **named: Any) -> Any:
+        connection = really(*arguments, **named)
+        if not opened:
+            smaller.replace(path)
+        opened.append(path.stat().st_ino)
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", connect)
+    warehouse.start(make_run(run_id="written-just-then"))
+    assert len(opened) == 2
+    assert {run.run_id for run in warehouse.runs()} == {make_run().run_id, "written-just-then"}

@@ -61,7 +61,6 @@ def test_a_demonstration_is_grounded_in_the_tables_of_its_sql() -> None:
     known = Demonstration("How old are singers?", "SELECT age FROM singer", "concerts", "hint")
     lost = Demonstration("Who?", "SELECT x FROM y", "lost")
     first, second = ground([known, lost], {"concerts": SCHEMA})
-    assert first.schema is not None
     assert [one.name for one in first.schema.tables] == ["singer"]
     assert first.evidence == "hint"
     assert shown(first.tokens) == "singers: singer tbl"

@@ -18,11 +18,10 @@ from tasks.core.outcome import (
 )
 from tasks.results.curves import turn_chart
 from tasks.results.mlflow.package import measures
-from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.turns import MAX_POINTS, turn_lines, turn_table, turns
 from tasks.scoring.report import Measurement, QuestionScore
-from tests.tasks.scoring.samples import record, score
+from tests.tasks.scoring.samples import record, report_of, score
 
 UNKNOWN = Usage()
 
@@ -56,12 +55,11 @@ def question(
 
 
 def measured(*rows: QuestionScore) -> Measurement | None:
-    return turns.of(ScoredRun(build_report(rows, rule="bird", schemas={}), {}))
+    return turns.of(ScoredRun(report_of(rows), {}))
 
 
 def found(*rows: QuestionScore) -> Any:
     measurement = measured(*rows)
-    assert measurement
     return measurement.data
 
 
@@ -112,7 +110,6 @@ def test_the_cost_up_to_a_turn_is_the_mean_over_the_questions_that_have_one() ->
 )
 def test_what_is_unknown_of_one_turn_is_unknown_of_all_and_never_zero(calls: tuple[Call, ...]) -> None:
     measurement = measured(question("1", [True]), question("2", [True, True], turn(1), turn(2, calls=calls)))
-    assert measurement
     data = measurement.data
     assert curve(data, "usd") == [0.5, None] and curve(data, "tokens") == [110, None]
     assert data["output_tokens_per_turn"] is None
@@ -185,14 +182,13 @@ def test_a_run_without_turns_has_no_such_metric() -> None:
 
 def test_turns_are_no_rows_of_the_table_of_stages_and_one_line_of_the_bill() -> None:
     rows = [question("1", [False] * 30)]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     assert report.stages == () and list(report.stage_costs) == ["turn"]
     assert report.stage_costs["turn"].calls == 30
 
 
 def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> None:
     measurement = measured(question("1", [False] * 3_000), question("2", [True]))
-    assert measurement
     data = measurement.data
     assert curve(data, "turn") == [*range(1, MAX_POINTS + 1), 3_000]
     table = turn_table(data)
@@ -204,7 +200,7 @@ def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> N
 
 def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
     rows = [question("1", [False, True], turn(1, sql_call("SELECT 1")), turn(2)), question("2", [True])]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     measurement = turns.of(ScoredRun(report, {}))
     logged = measures(replace(report, details={"turns": measurement}))
     steps = {(each.name, each.step): each.value for each in logged}

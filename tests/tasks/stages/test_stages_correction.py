@@ -51,16 +51,6 @@ async def test_a_reply_that_repeats_a_query_of_the_conversation_ends_it(
     assert len(bench.server.requests) == rounds
 
 
-async def test_the_prompts_say_that_the_schema_is_reduced_and_that_a_right_query_may_be_repeated(
-    bench: Bench,
-) -> None:
-    bench.says(sql_reply(WRONG), sql_reply(GOOD))
-    await bench.correct(EMPTY)
-    assert "The database may have more names than it shows." in bench.server.prompts[0]
-    assert "epeat the query unchanged if it is right" in bench.server.prompts[0]
-    assert "epeat the query unchanged if it is right" in bench.server.prompts[1]
-
-
 async def test_an_empty_result_is_no_reason_where_only_errors_count(bench: Bench) -> None:
     assert await bench.correct(EMPTY, when="error") == Correction(EMPTY, 0, "empty", "empty")
     bench.says(sql_reply(EMPTY))
@@ -91,29 +81,6 @@ async def test_all_rounds_are_one_conversation_that_keeps_the_replies(bench: Ben
     assert second[:2] == first and third[:4] == second
     assert roles(third) == ["system", "user", "assistant", "user", "assistant", "user"]
     assert [json.loads(message["content"])["sql"] for message in third[2::2]] == said[:2]
-
-
-async def test_an_informed_first_turn_shows_the_sql_and_what_it_returned(bench: Bench) -> None:
-    bench.says(sql_reply(GOOD))
-    await bench.correct(WRONG, first_turn="informed")
-    assert (
-        f"### SQL 1\n{WRONG}\n\n### Result of SQL 1\nError: no such column: nam\n" in bench.server.prompts[0]
-    )
-
-
-async def test_a_blind_first_turn_shows_neither_sql_nor_error_and_the_later_ones_do(bench: Bench) -> None:
-    bench.says(sql_reply(EMPTY), sql_reply(GOOD))
-    await bench.correct(WRONG, first_turn="blind")
-    first = json.dumps(bench.conversations[0])
-    assert "nam " not in first and "no such column" not in first and "SQL 1" not in first
-    assert "repair" not in first and "fails" not in first
-    assert f"### SQL 1\n{EMPTY}\n\n### Result of SQL 1\nNo rows.\n" in bench.server.prompts[1]
-
-
-async def test_no_sql_at_all_is_asked_for_plainly(bench: Bench) -> None:
-    bench.says(sql_reply(GOOD))
-    await bench.correct(None)
-    assert "### SQL 1" not in bench.server.prompts[0]
 
 
 @pytest.mark.parametrize("first_turn", TURNS)

@@ -116,9 +116,6 @@ def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> No
     found = hinted(schema, "They PROVIDE school names")
     assert [str(name) for name in found] == ["t.id", "t.School Name", "u.ID", "u.name"]
     assert hinted(schema, "") == ()
-
-
-def test_a_nameless_column_is_no_hint() -> None:
     assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),), dialect="sqlite"), "b") == ()
 
 
@@ -170,13 +167,6 @@ def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> No
 def test_a_table_that_was_only_named_brings_no_join_keys() -> None:
     link = read_link(KEYED, ["B"], ["a.x"])
     assert with_join_keys(KEYED, link) == link
-
-
-def test_names_are_shown_quoted_where_sql_needs_it() -> None:
-    link = read_link(SCHEMA, ["my.table"], ["schools.no`te", "frpm.cdscode"])
-    assert shown_tables(SCHEMA, link) == ("Schools", "frpm", "`my.table`")
-    assert shown_columns(SCHEMA, link) == ("Schools.`no``te`", "frpm.CDSCode")
-    assert shown_tables(SCHEMA, None) == shown_columns(SCHEMA, None) == ()
 
 
 # Names of every kind that SQLite takes; a space at either end is the one thing a model cannot be held to.
