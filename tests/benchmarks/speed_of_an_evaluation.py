@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -47,6 +46,7 @@ from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.settings.backbone import BackboneSettings
 from tests.benchmarks.local_api import local_api, replies_as_in_life
+from tests.benchmarks.parts import local_backbone, options_of
 from tests.support.command_line import CommandLine
 
 GRID = ((1.0, 32), (1.0, 128), (0.1, 64))
@@ -226,12 +226,10 @@ HEADER = (
 def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
     reply = as_in_life(chosen) if chosen.golds else '{"sql": "SELECT 1"}'
     with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail, reply) as url:
-        backbone = Path(folder) / "local.yaml"
-        settings = {"model": "local", "base_url": url, "concurrency": in_flight, "unreadable_limit": 0}
-        backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        backbone = local_backbone(Path(folder), url, concurrency=in_flight)
         command = CommandLine(Path(folder) / "home")
         what = ("--benchmark", chosen.benchmark, "--pipeline", chosen.pipeline, "--data", chosen.data)
-        arguments = ("evaluate", "--backbone", str(backbone), *what, "--json")
+        arguments = ("evaluate", "--backbone", backbone, *what, "--json")
         limit = ("--limit", str(chosen.questions))
         command.run(*arguments, "--limit", "1", "--backbone", "offline")  # builds the demo and the stores
         size = database_bytes(command.home)
@@ -312,9 +310,7 @@ def database_bytes(home: Path) -> int:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = options_of(__doc__)
     options.add_argument("--benchmark", default="demo")
     options.add_argument("--pipeline", default="rsl-sql")
     options.add_argument("--data", default="data", help="folder of the benchmark's files")

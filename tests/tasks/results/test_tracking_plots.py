@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib import image
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from flows.cli.commands.paper import Kind as Offered
 from tasks.core.errors import ConfigurationError, DataError
@@ -36,13 +36,9 @@ def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecor
     return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))
 
 
-def heights(figure: Figure, label: str) -> list[float]:
+def heights(axes: Axes, label: str) -> list[float]:
     return [
-        float(bar.get_height())
-        for axis in figure.axes
-        for group in axis.containers
-        if group.get_label() == label
-        for bar in group
+        float(bar.get_height()) for group in axes.containers if group.get_label() == label for bar in group
     ]
 
 
@@ -52,26 +48,14 @@ def test_the_offered_kinds_are_those_that_can_be_drawn() -> None:
 
 def test_a_waterfall_has_what_each_stage_fixed_and_broke() -> None:
     one, other = record(), record(1)
-    figure = plot((one, other), "stages", 2)
     total = one.stages[0].total
-    for run, axis in zip((one, other), figure.axes, strict=True):
-        fixed = [
-            float(bar.get_height())
-            for group in axis.containers
-            if group.get_label() == "fixed"
-            for bar in group
-        ]
-        broken = [
-            float(bar.get_height())
-            for group in axis.containers
-            if group.get_label() == "broken"
-            for bar in group
-        ]
+    for run, axes in zip((one, other), plot((one, other), "stages", 2).axes, strict=True):
+        fixed, broken = heights(axes, "fixed"), heights(axes, "broken")
+        assert any(fixed) and any(broken)
         assert fixed == pytest.approx([100 * (stage.fixed or 0) / total for stage in run.stages[1:]])
         assert broken == pytest.approx([-100 * (stage.broken or 0) / total for stage in run.stages[1:]])
         for (before, after), gained, lost in zip(pairwise(run.stages), fixed, broken, strict=True):
             assert 100 * (before.ex or 0) + gained + lost == pytest.approx(100 * (after.ex or 0))
-    assert any(heights(figure, "fixed")) and any(heights(figure, "broken"))
 
 
 def test_causes_are_shares_of_the_scored_questions_and_the_most_frequent_comes_first() -> None:

@@ -133,9 +133,3 @@ def test_a_baseline_that_somebody_names_must_be_one(warehouse: Warehouse, facts:
     assert named_run(run_ids[0], warehouse).run_id == run_ids[0]
     with pytest.raises(DataError, match="nothing can be worse or better"):
         named_run(run_ids[1], warehouse)
-
-
-def test_the_list_of_runs_has_their_tags(warehouse: Warehouse) -> None:
-    _, plain = two_runs(3, 1, 20)
-    keep(warehouse, [changed(plain, tags={}), changed(plain, **REROLLED)])
-    assert [run.tags for run in warehouse.runs()] == [{"rerolled": "true"}, {}]

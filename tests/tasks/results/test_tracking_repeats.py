@@ -174,15 +174,6 @@ def test_several_runs_prove_a_difference_that_single_runs_do_not() -> None:
     assert json.loads(json.dumps(json_of(found)))["result"]["better"] == "B"
 
 
-def test_of_single_runs_it_is_the_comparison_of_both() -> None:
-    a, b = run_of(0, lambda name: name % 3 == 0), run_of(1, lambda name: name % 2 == 0)
-    one, several = compare(a, b).result, compare([a], [b]).result
-    assert (several.p_value, several.difference) == (
-        pytest.approx(one.p_value),
-        pytest.approx(one.difference),
-    )
-
-
 def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
     runs = [run_of(place, lambda name: name % 3 == 0) for place in range(3)]
     one, several = json_of(compare(runs[0], runs[1])), json_of(compare(runs[:2], runs[2:]))

@@ -62,16 +62,6 @@ def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
     assert (home / "mlflow.db").is_file()
 
 
-def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
-    code = (
-        "import sys, tasks.results.mlflow.tracker, tasks.results.warehouse.runs\n"
-        "import tasks.pages.run\n"
-        "print(*sorted({'mlflow', 'duckdb', 'pandas', 'pyarrow', 'matplotlib', 'yaml'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
-
-
 def test_a_new_store_waits_for_the_disk(tmp_path: Path) -> None:
     from sqlalchemy import text
 
