@@ -166,15 +166,25 @@ def names_of_the_command_line() -> list[str]:
     return ["flows.cli.program", *(f"flows.cli.commands.{name}" for name in sorted(commands))]
 
 
-@pytest.mark.parametrize(
-    "names", [names_of_tasks(), names_of_the_command_line()], ids=["tasks", "command line"]
-)
-def test_heavy_libraries_are_imported_when_they_are_needed(names: list[str]) -> None:
+IN_WORKERS = ("execution.judge_job", "execution.rules", "execution.run_times", "metrics.rules")
+"""Modules of scoring that run inside the workers: a worker that was killed has to be replaced within a moment."""
+STARTS = {
+    "tasks": (names_of_tasks(), HEAVY),
+    "command line": (names_of_the_command_line(), HEAVY),
+    "workers": (
+        [f"tasks.scoring.{name}" for name in IN_WORKERS],
+        (*HEAVY, "sqlglot", "pydantic", "numpy", "asyncio"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "heavy"), STARTS.values(), ids=STARTS)
+def test_heavy_libraries_are_imported_when_they_are_needed(names: list[str], heavy: tuple[str, ...]) -> None:
     program = (
         "import importlib, sys\n"
         "for name in sys.argv[1:]:\n"
         "    importlib.import_module(name)\n"
-        f"    early = [heavy for heavy in {HEAVY!r} if heavy in sys.modules]\n"
+        f"    early = [heavy for heavy in {heavy!r} if heavy in sys.modules]\n"
         "    assert not early, f'{name} imports {early}'\n"
     )
     ran = subprocess.run([sys.executable, "-c", program, *names], cwd=ROOT, capture_output=True, text=True)

@@ -1,10 +1,12 @@
-"""What a developer joins with: the workflow, the site, the hooks, the choice of tests."""
+"""What a developer joins with: the workflow, the site, the hooks, the choice of tests, the tests' own ground rules."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -99,12 +101,49 @@ def described_in_vain(node: ast.ClassDef) -> list[str]:
     return [] if node.bases else sorted(names - defined)
 
 
-def test_a_field_that_is_gone_is_found_in_a_docstring() -> None:
-    source = (
-        '"""A class.\n\nAttributes:\n    kept: a field.\n    gone: none.\n    set: one.\n"""\nkept: int\n'
-    )
-    method = "def begin(self) -> None:\n    self.set = 1\n"
-    body = "".join(f"    {line}\n" for line in (source + method).splitlines())
-    (node,) = ast.parse(f"class Example:\n{body}").body
-    assert isinstance(node, ast.ClassDef)
-    assert described_in_vain(node) == ["gone"]
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).with_name("conftest.py").read_text()
+
+
+def run_with(pytester: pytest.Pytester, test: str) -> pytest.RunResult:
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini("[pytest]\nmarkers =\n    shared_data: needs data")
+    pytester.makepyfile(test)
+    with mock.patch.dict(os.environ):  # the hook of conftest.py changes it
+        return pytester.runpytest_inprocess("-q", "-rs", "-p", "no:cacheprovider")
+
+
+def test_no_test_sees_the_developers_keys_or_servers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "MLFLOW_TRACKING_URI", "PREFECT_API_URL"):
+        monkeypatch.setenv(name, "http://real")
+    monkeypatch.setenv("CROSSCHECK_HOME", "/home/real")
+    run_with(
+        pytester,
+        """
+        import os
+        def test_environment():
+            assert "http://real" not in os.environ.values()
+            assert "crosscheck-tests-" in os.environ["CROSSCHECK_HOME"]
+    """,
+    ).assert_outcomes(passed=1)
+
+
+def test_absent_shared_data_skips_and_says_where_to_get_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_DATA", "/nowhere")
+    monkeypatch.delenv("CROSSCHECK_REQUIRE_SHARED", raising=False)
+    result = run_with(pytester, "def test_it(shared_data): pass")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*no benchmark data at /nowhere*bird-bench*"])
+
+
+def test_absent_shared_data_fails_where_it_is_required(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_DATA", "/nowhere")
+    monkeypatch.setenv("CROSSCHECK_REQUIRE_SHARED", "1")
+    run_with(pytester, "def test_it(shared_data): pass").assert_outcomes(errors=1)

@@ -1,4 +1,4 @@
-"""One evaluation as one MLflow run, in a real SQLite store, read back through MLflow's own client."""
+"""One evaluation as one MLflow run, read back through MLflow's own client; settings flat, short, without secrets."""
 
 import datetime
 import json
@@ -14,9 +14,11 @@ from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
 from tasks.pages.run import run_description
+from tasks.results.build_record import describe, new_run_id
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store, find_store
 from tasks.results.mlflow.tracker import Tracker, log_night
+from tasks.results.parameters import MAX_VALUE, flatten, redact
 from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
 from tests.tasks.results.samples import STAGES, home_of, make_report, make_run, report_of
@@ -96,11 +98,17 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
     assert "mlflow.parentRunId" not in run.data.tags
 
 
-def test_the_questions_are_the_runs_dataset(finished: Tracked, reader: MlflowClient) -> None:
+def test_the_questions_are_the_runs_dataset_and_artifacts_are_complete(
+    finished: Tracked, reader: MlflowClient
+) -> None:
     (given,) = reader.get_run(finished.run_id).inputs.dataset_inputs
     assert (given.dataset.name, given.dataset.digest) == ("bird-dev", "a1a1a1a1a1a1")
     assert json.loads(given.dataset.source)["tags"]["sha256"] == "a1" * 32
     assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "evaluation")]
+    assert yaml.safe_load(artifact(reader, finished, "config.yaml")) == make_run().settings
+    facts = json.loads(artifact(reader, finished, "summary.json"))
+    assert (facts["mlflow"]["run_id"], facts["seconds"]) == (finished.run_id, 12.5)
+    assert "the home/mlartifacts" in reader.download_artifacts(str(finished.run_id), "")
 
 
 def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
@@ -128,14 +136,6 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     assert mine["answer"][10] == "– backbone_error"
     assert mine["status"][10] == "backbone_error"
     assert mine["error"][10] == "The backbone did not answer in time."
-
-
-def test_artifacts_are_complete(finished: Tracked, reader: MlflowClient) -> None:
-    assert yaml.safe_load(artifact(reader, finished, "config.yaml")) == make_run().settings
-    facts = json.loads(artifact(reader, finished, "summary.json"))
-    assert facts["mlflow"]["run_id"] == finished.run_id
-    assert facts["seconds"] == 12.5
-    assert "the home/mlartifacts" in reader.download_artifacts(str(finished.run_id), "")
 
 
 def test_a_benchmark_has_one_experiment_that_shows_ex_first(store: Store, client: MlflowClient) -> None:
@@ -283,3 +283,69 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
         unlocking.join()
     assert tracked.problem == "" and tracked.run_id is not None
     assert client.get_run(tracked.run_id).info.status == "FINISHED"
+
+
+def test_settings_are_named_and_written_as_the_command_line_sets_them() -> None:
+    assert flatten({"a": {"b": [1, "x"], "c": {}, "d": None, "e": True, "f": 5, "g": "both"}}) == {
+        "a.b": '[1, "x"]', "a.c": "{}", "a.d": "null", "a.e": "true", "a.f": "5", "a.g": "both",
+    }  # fmt: skip
+
+
+def test_a_value_too_long_for_mlflow_is_cut_and_says_so() -> None:
+    long = flatten({"benchmark": {"quarantine": ["é" * 20] * 1000}})["benchmark.quarantine"]
+    assert len(long) == MAX_VALUE
+    assert "24000 characters, sha256 " in long
+    assert flatten({"a": "x" * MAX_VALUE})["a"] == "x" * MAX_VALUE
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"base_url": "https://me:hunter22@host/v1"},
+        {"extra_body": {"Authorization": "Bearer hunter22"}},
+        {"extra_body": {"nested": [{"api-key": "hunter22"}]}},
+        {"extra_body": {"user": "id of hunter22"}},
+    ],
+)
+def test_secrets_are_hidden(settings: dict[str, object]) -> None:
+    assert "hunter22" not in str(redact(settings, "hunter22"))
+    assert "***" in str(redact(settings, "hunter22"))
+
+
+def test_what_only_sounds_like_a_secret_is_kept() -> None:
+    harmless = {
+        "api_key_env": "OPENAI_API_KEY",
+        "max_tokens": 500,
+        "max_tokens_field": "max_tokens",
+        "token": None,
+    }
+    assert redact(harmless, "") == harmless
+
+
+def test_the_key_itself_never_reaches_the_settings(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
+    questions = tmp_path / "dev.json"
+    questions.write_text("[]")
+    run = describe(
+        {
+            "benchmark": {"name": "b", "rule": "bird", "revision": "1"},
+            "backbone": {
+                "name": "m",
+                "api_key_env": "SOME_API_KEY",
+                "extra_body": {"note": "key sk-very-secret"},
+            },
+            "pipeline": {"name": "p"},
+        },
+        [questions],
+        engine="",
+    )
+    assert "sk-very-secret" not in str(run)
+    assert run.settings["backbone"]["api_key_env"] == "SOME_API_KEY"
+    assert run.question_sha256 == "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    assert run.name == "m | p"
+
+
+def test_run_ids_sort_by_time_and_differ() -> None:
+    first, second = new_run_id(), new_run_id()
+    assert first != second
+    assert first[:15] <= second[:15]
