@@ -46,7 +46,7 @@ def long_page(home: Home, questions: int) -> str:
         view = views[number % len(views)]
         question = replace(view.score.question, id=str(number), text=f"{view.score.question.text} ({number})")
         repeated.append(replace(view, score=replace(view.score, question=question)))
-    whole = replace(stored, rows=tuple(each.score for each in repeated))
+    whole = stored.model_copy(update={"rows": tuple(each.score for each in repeated)})
     return html(run_page(view_run(whole, folders), question_objects(repeated)))
 
 

@@ -51,12 +51,6 @@ def kept(
     return retention(keep, runs, nights, pins, NOW)
 
 
-def test_a_pinned_baseline_is_kept() -> None:
-    pin = Pin("demo | weak-1 | rsl-sql", "old", "Release 4", NOW)
-    found = kept(*(run(name, 40 + days) for days, name in enumerate(("a", "b", "old", "older"))), pins=(pin,))
-    assert found.kept == {"a", "old"}
-
-
 def test_young_runs_running_ones_and_the_latest_of_each_combination_are_kept() -> None:
     found = kept(
         run("young", 3),
@@ -86,8 +80,7 @@ def test_pinned_runs_baselines_and_what_a_kept_run_was_merged_from_are_kept() ->
     assert found.removable == {"baseline-of-an-old-night"}
 
 
-def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> None:
-    """Of a combination that is evaluated rarely, or that could not be evaluated since; in part or in whole."""
+def test_pinned_and_the_latest_baselines_of_each_combination_are_kept_whatever_their_age() -> None:
     runs = (
         run("latest", 50).model_copy(update={"question_set": "a part"}),
         run("worse", 60),
@@ -97,6 +90,9 @@ def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> N
     )
     nights = (night(1), night(50, "baseline-of-part"), night(60, "baseline"), night(91, "older"))
     assert kept(*runs, nights=nights).kept == {"latest", "baseline", "baseline-of-part"}
+    pin = Pin("demo | weak-1 | rsl-sql", "old", "Release 4", NOW)
+    found = kept(*(run(name, 40 + days) for days, name in enumerate(("a", "b", "old", "older"))), pins=(pin,))
+    assert found.kept == {"a", "old"}
 
 
 @pytest.mark.parametrize("text", ["30", "d", "-3d", "3w", ""])

@@ -71,7 +71,7 @@ def test_grades_of_a_benchmarks_own_are_compared_by_name_and_no_grade_last(
     assert named == (["level 1", "level 2", "ungraded"] if any(grades) else [])
 
 
-def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
+def test_runs_are_compared_on_what_both_scored_and_what_is_left_out_is_counted() -> None:
     a = stored(score(number, True) for number in range(8))
     b = stored((score(number, number > 5, "b") for number in range(3, 15)), "b")
     found = compare(a, b)
@@ -81,9 +81,6 @@ def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
     assert [line.partition(" are left out")[0] for line in found.left_out] == [
         "3 questions that only A scored", "7 questions that only B scored",
     ]  # fmt: skip
-
-
-def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     a, b = two_runs(3, 0, 10)
     found = compare(with_row(a, 4, executable=False), with_row(b, 4, executable=False))
     assert found.result.questions == 9
@@ -91,6 +88,9 @@ def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     assert (
         "1 question of A could not be scored, because the database or the gold is missing." in found.left_out
     )
+    a, _ = two_runs(1, 0, 10)
+    with pytest.raises(ConfigurationError, match=r"running.*scored no question"):
+        compare(a, stored((), "b", status="running"))
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -130,12 +130,6 @@ def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
     assert "by the rule bird in A and spider in B, not by strict" in other.warnings[0]
     with pytest.raises(ConfigurationError, match='Did you mean "strict"'):
         compare(a, b, rule="strickt")
-
-
-def test_a_run_that_scored_nothing_is_refused() -> None:
-    a, _ = two_runs(1, 0, 10)
-    with pytest.raises(ConfigurationError, match=r"running.*scored no question"):
-        compare(a, stored((), "b", status="running"))
 
 
 def test_what_a_reader_must_know_is_said() -> None:
@@ -303,14 +297,11 @@ def test_a_gate_refuses_to_decide(a: RunRecord, b: RunRecord, why: str) -> None:
         gate(a, b)
 
 
-def test_questions_that_a_did_not_answer_help_b_to_no_proof() -> None:
+def test_questions_that_one_run_did_not_answer_prove_nothing_nor_does_a_margin_of_everything() -> None:
     a, b = two_runs(8, 0, 113)
     lost = unanswered(a, range(8))
     assert not gate(a, b, margin=0.01).gate.failed  # type: ignore[union-attr]
     assert gate(lost, b, margin=0.01).gate.failed  # type: ignore[union-attr]
     assert gate(lost, b).gate.failed is False  # type: ignore[union-attr]
-
-
-def test_a_margin_is_between_nothing_and_everything() -> None:
     with pytest.raises(ConfigurationError, match="above 0 and below 100"):
         compare(*two_runs(0, 0, 20), margin=2.0)

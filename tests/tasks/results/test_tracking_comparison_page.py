@@ -44,12 +44,17 @@ def test_the_page_has_its_numbers_with_denominators_and_every_flip_with_both_sql
     assert found.result.reason in page.text
 
 
-def test_what_tells_two_runs_of_one_pipeline_apart_is_at_the_top() -> None:
+def test_what_tells_two_runs_apart_is_at_the_top_and_a_missing_sql_is_shown() -> None:
     a, b = two_runs(3, 2, 12)
     b = b.model_copy(update={"tags": {"changed": "pipeline.demonstrations.k=0", "name": "bare", "team": "x"}})
     text = page_of(compare(a, b)).text
     assert "bare · team=x" in text.partition("Flipped questions")[0]
     assert "pipeline.demonstrations.k=0" in text.partition("Flipped questions")[0]
+    a, b = two_runs(2, 0, 6)
+    row = a.rows[0]
+    a = with_row(a, 0, outcome=replace(row.outcome, sql=None), final=replace(row.final, status="no_answer"))
+    text = page_of(compare(a, b)).text
+    assert "no SQL" in text and "no answer" in text
 
 
 def test_the_page_loads_nothing() -> None:
@@ -115,14 +120,6 @@ def test_every_comparison_has_a_page(runs: tuple[RunRecord, RunRecord]) -> None:
     page = page_of(found)
     assert len(page.flips) == len(found.flips)
     assert "nan" not in page.text.lower().split()
-
-
-def test_a_missing_sql_and_a_failure_are_shown() -> None:
-    a, b = two_runs(2, 0, 6)
-    row = a.rows[0]
-    a = with_row(a, 0, outcome=replace(row.outcome, sql=None), final=replace(row.final, status="no_answer"))
-    text = page_of(compare(a, b)).text
-    assert "no SQL" in text and "no answer" in text
 
 
 @settings(deadline=None)

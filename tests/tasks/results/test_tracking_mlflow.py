@@ -285,13 +285,10 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
     assert client.get_run(tracked.run_id).info.status == "FINISHED"
 
 
-def test_settings_are_named_and_written_as_the_command_line_sets_them() -> None:
+def test_settings_are_written_as_the_command_line_sets_them_and_cut_where_too_long() -> None:
     assert flatten({"a": {"b": [1, "x"], "c": {}, "d": None, "e": True, "f": 5, "g": "both"}}) == {
         "a.b": '[1, "x"]', "a.c": "{}", "a.d": "null", "a.e": "true", "a.f": "5", "a.g": "both",
     }  # fmt: skip
-
-
-def test_a_value_too_long_for_mlflow_is_cut_and_says_so() -> None:
     long = flatten({"benchmark": {"quarantine": ["é" * 20] * 1000}})["benchmark.quarantine"]
     assert len(long) == MAX_VALUE
     assert "24000 characters, sha256 " in long

@@ -67,15 +67,6 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
     assert green.verdict == "1 evaluation, no significant loss."
 
 
-def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
-    a, b = two_runs(0, 40, 100)
-    a = a.model_copy(update={"databases": {"shop": "a1" * 32}})
-    b = b.model_copy(update={"databases": {"shop": "b2" * 32}})
-    night = a_night(warehouse, [a, b])
-    assert night.entries[0].comparison is None
-    assert "1 database changed between them (shop)" in night.entries[0].problem
-
-
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
     (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
     assert alone.verdict == "regression"
@@ -221,11 +212,17 @@ def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
     assert night.verdict in html(night_document(night, warehouse))
 
 
-def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
+def test_a_night_with_nothing_to_compare_with_is_not_green(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100)[1:])
     assert night.entries[0].verdict == "no baseline"
     assert night.colour == "No baseline yet", "not green: nothing was compared"
     assert night.verdict.startswith("1 evaluation, none compared.")
+    a, b = two_runs(0, 40, 100)
+    a = a.model_copy(update={"databases": {"shop": "a1" * 32}})
+    b = b.model_copy(update={"databases": {"shop": "b2" * 32}})
+    night = a_night(warehouse, [a, b])
+    assert night.entries[0].comparison is None
+    assert "1 database changed between them (shop)" in night.entries[0].problem
 
 
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
@@ -356,11 +353,12 @@ def test_a_night_that_is_not_there_is_said_not_to_be(reference: str, message: st
         find_night("latest", [])
 
 
-def test_nights_are_read_the_latest_first(tmp_path: Path) -> None:
+def test_nights_are_read_the_latest_first_from_their_folder_alone(tmp_path: Path) -> None:
     for night in nights("b", "a", "c"):
         write(night, Home(tmp_path))
     assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
     assert all_nights(Home(tmp_path / "elsewhere")) == ()
+    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_a_night_on_a_full_disk_leaves_the_earlier_ones_readable(disk: Disk) -> None:
@@ -376,10 +374,6 @@ def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
     with disk.full(), pytest.raises(OSError, match="No space left"):
         write_leaderboard((), Home(disk.folder))
     assert list((disk.folder / "reports").iterdir()) == []
-
-
-def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
-    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
@@ -458,17 +452,11 @@ def test_slope_and_sign_are_those_of_a_library(seed: int) -> None:
     )
 
 
-def test_what_stays_or_rises_does_not_decline() -> None:
+def test_what_stays_rises_or_is_short_does_not_decline_nor_does_one_bad_night() -> None:
     for scores in (STEADY, [0.5 + 0.01 * night for night in range(14)]):
         found = trend_of(scores)
         assert found is not None and found.p_value == 1.0 and found.change >= 0
-
-
-def test_one_bad_night_is_no_trend_and_a_step_is_one_once_half_of_the_scores_are_below_it() -> None:
     for lower, slope in ((1, 0.0), (3, 0.0), (8, -0.005)):
         found = trend_of(STEADY[lower:] + [0.55] * lower)
         assert round(found.slope, 3) == pytest.approx(slope, abs=0.001)
-
-
-def test_few_scores_have_no_trend() -> None:
     assert trend_of(STEADY[: MIN_SCORES - 1]) is None

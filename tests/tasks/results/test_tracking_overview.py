@@ -186,7 +186,7 @@ def test_a_bar_is_what_was_kept_then_fixed_then_broken(stage: StageScore, parts:
     assert stream.getvalue().strip() == "".join(parts)
 
 
-def test_the_bill_goes_from_the_list_price_to_what_was_paid() -> None:
+def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown_or_nothing() -> None:
     cost = Cost(
         calls=10,
         cached_calls=2,
@@ -205,8 +205,5 @@ def test_the_bill_goes_from_the_list_price_to_what_was_paid() -> None:
     right = report.score.correct
     assert "tier flex: 8 of 10 paid calls" in str(table.caption)
     assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
-
-
-def test_a_free_run_and_one_of_unknown_cost_have_no_bill() -> None:
     for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
         assert bill_of_run(record_of(make_run(), replace(make_report(), cost=cost))) is None

@@ -212,13 +212,10 @@ def test_what_is_not_clear_is_answered_with_what_there_is(reference: str, messag
         find_run(reference, RUNS)
 
 
-def test_many_runs_are_not_all_listed() -> None:
+def test_many_runs_are_not_all_listed_and_without_one_the_command_that_makes_it_is_named() -> None:
     many = tuple(header(f"2026{number:04}") for number in range(30))
     with pytest.raises(DataError, match=r"20260004.*\n  and 25 more"):
         find_run("nothing", many)
-
-
-def test_without_a_run_the_command_that_makes_one_is_named() -> None:
     with pytest.raises(DataError, match="crosscheck evaluate"):
         find_run("latest", ())
     with pytest.raises(DataError, match="0 runs finished so far"):

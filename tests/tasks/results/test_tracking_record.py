@@ -43,9 +43,6 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert found["prefect"] == {"task_runs": 9, "recorded": 8}
     assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
     assert next(iter(found["scores"])) == found["rule"] == "bird"
-
-
-def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:
     run = make_run(tags={"note": "a\ud800b"})
     record = record_of(run, make_report(3))
     assert record.tags == {"note": "a\ufffdb"}
@@ -136,7 +133,7 @@ def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
     assert {measure.name: measure.value for measure in measures(free)}["usage/cost_usd"] == 0.0
 
 
-def test_the_description_states_rule_numerator_and_denominator() -> None:
+def test_the_description_states_rule_counts_and_causes_once() -> None:
     scores = {"bird": Score(128, 200, rule="bird")}
     report = replace(make_report(200), scores=scores, missing_databases={"wta_1": 62})
     text = markdown(run_document(record_of(make_run(), report, seconds=12.5)))
@@ -144,6 +141,12 @@ def test_the_description_states_rule_numerator_and_denominator() -> None:
     assert "wta" in text and "(62)" in text
     assert "paid unknown" in text
     assert "| 2\\_augmented\\_sql |" in text
+    text = markdown(run_document(record_of(make_run(), detailed(make_report(40)))))
+    assert text.count("Causes of wrong answers") == 1
+    assert (
+        "| wrong\\_column | 11 |" in text
+        and "14 of 40 questions are wrong; one may have several causes" in text
+    )
 
 
 def detailed(report: Report, **options: object) -> Report:
@@ -197,12 +200,3 @@ def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
     assert all(bool(row["errors"]) != row["correct"] for row in rows)
     assert rows[0]["soft_f1"] == 0.25
     assert all(isinstance(row["exact_match"], bool) for row in rows)
-
-
-def test_the_description_says_the_causes_once() -> None:
-    text = markdown(run_document(record_of(make_run(), detailed(make_report(40)))))
-    assert text.count("Causes of wrong answers") == 1
-    assert (
-        "| wrong\\_column | 11 |" in text
-        and "14 of 40 questions are wrong; one may have several causes" in text
-    )

@@ -89,16 +89,13 @@ def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> No
     assert (found.questions, len(found.left_out), found.flip_rate) == (QUESTIONS - 3, 3, 0.0)
 
 
-def test_a_loss_that_no_run_can_prove_is_none() -> None:
+def test_too_few_repeats_or_questions_measure_or_prove_nothing() -> None:
     parent = run_of(0, lambda name: True, 4)
     found = measure(parent, [run_of(n, lambda name: True, 4) for n in (1, 2)])
     assert (found.by_rate, found.by_mcnemar, found.provable_loss, found.decides) == (None, None, None, False)
     text = markdown(noise_document(found))
     assert "too few for one night to prove any loss in 80 % of the cases" in text
     assert "| smallest provable loss | none |" in text
-
-
-def test_one_repeat_measures_nothing() -> None:
     parent = run_of(0, lambda name: True)
     with pytest.raises(DataError, match=r"1 repeat of .*: 2 are the least"):
         measure(parent, repeats([4], parent.run_id, runs=1))

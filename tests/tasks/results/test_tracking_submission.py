@@ -40,16 +40,13 @@ def test_bird_keeps_every_id_with_its_database_as_the_published_baseline_does(sh
     assert answers["10"] == f"{NO_ANSWER}{separator}superhero"
 
 
-def test_spider_keeps_every_line() -> None:
+def test_spider_keeps_every_line_also_for_an_answer_of_comments_only() -> None:
     report = make_report(12)
     lines = submission(report.rows, "lines").split("\n")
     assert len(lines) == 13
     assert lines[12] == ""
     assert lines[10] == NO_ANSWER
     assert lines[3] == "SELECT COUNT(*) FROM hero WHERE power = '3'"
-
-
-def test_an_answer_of_comments_only_still_has_its_line() -> None:
     row = make_report(1).rows[0]
     silent = replace(row, outcome=replace(row.outcome, sql="-- I cannot say"))
     assert submission((silent,), "lines") == f"{NO_ANSWER}\n"

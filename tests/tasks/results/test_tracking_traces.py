@@ -134,14 +134,13 @@ def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
     assert [each.name for each in found[wrong[0]].info.assessments].count("correct") == 1
 
 
-def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:
+def test_no_more_failed_questions_are_traced_than_asked_for_and_none_without_a_database(
+    report: Report,
+) -> None:
     choice = choose(report, failed=2, sample=0)
     assert len(choice.whole) == 2
     none = choose(report, failed=0, sample=0)
     assert (none.whole, none.brief) == ((), ())
-
-
-def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report) -> None:
     row = replace(report.rows[10], executable=False)
     choice = choose(report_of((row,)), failed=10, sample=10, every=True)
     assert (choice.whole, choice.brief) == ((), ())

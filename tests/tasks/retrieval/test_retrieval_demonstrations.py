@@ -215,16 +215,6 @@ def test_the_ranking_does_not_depend_on_the_hash_seed():
     assert len(answers) == 1
 
 
-def test_every_question_of_bird_is_served(shared_data, tmp_path):
-    conf = CHECKOUT / "conf"
-    benchmark = load_benchmark(
-        load_benchmark_settings(conf, "bird-dev"), data=shared_data, home=tmp_path, conf=conf
-    )
-    found = nearest_demonstrations(benchmark.demonstrations, benchmark.questions, DemonstrationSettings(k=3))
-    assert len(found) == 1534
-    assert {len(examples) for examples in found} == {3}
-
-
 PAIRS = read_pairs(Path(__file__).parent / "fixtures" / "mask.txt")
 
 
@@ -259,24 +249,13 @@ def example(question="Something else?", sql="SELECT 1", database="farm"):
     return Demonstration(question, sql, database)
 
 
-def test_what_is_not_in_the_evaluated_split_stays_in_order():
-    pool = [example(f"Question {n}?", f"SELECT {n}") for n in range(5)]
-    guarded = without_leaks(pool, EVALUATED, GOLD)
-    assert guarded.pool == tuple(pool)
-    assert guarded.removed == 0
-    assert guarded.sentence == "No demonstration comes from the evaluated questions (5 checked)."
-
-
-def test_a_question_of_the_split_is_removed_whatever_its_database_and_spelling():
+def test_what_is_evaluated_is_removed_whatever_its_spelling():
     for text in (
         "How many singers do we have?",
         "how many  SINGERS do we have ?",
         "'How many singers do we have'",
     ):
         assert without_leaks([example(text)], EVALUATED, GOLD).by_question == 1
-
-
-def test_a_gold_sql_is_removed_whatever_its_spelling():
     for sql in (
         "SELECT count(*) FROM singer",
         "select COUNT( * )\n\tfrom `singer` ;",
@@ -286,7 +265,7 @@ def test_a_gold_sql_is_removed_whatever_its_spelling():
         assert without_leaks([example(sql=sql)], EVALUATED, GOLD).by_sql == 1
 
 
-def test_removals_are_counted_once_and_said():
+def test_removals_are_counted_once_and_said_and_the_rest_stays_in_order():
     pool = [
         example("Who is the oldest?", "SELECT count(*) FROM singer"),
         example(sql="select name from singer limit 1"),
@@ -298,6 +277,11 @@ def test_removals_are_counted_once_and_said():
         "2 of 1,002 demonstrations come from the evaluated questions and are not used: "
         "1 by their question, 1 by their SQL alone."
     )
+    pool = [example(f"Question {n}?", f"SELECT {n}") for n in range(5)]
+    guarded = without_leaks(pool, EVALUATED, GOLD)
+    assert guarded.pool == tuple(pool)
+    assert guarded.removed == 0
+    assert guarded.sentence == "No demonstration comes from the evaluated questions (5 checked)."
 
 
 questions = st.text(max_size=20)
@@ -319,13 +303,6 @@ def test_nothing_evaluated_survives_and_nothing_else_is_lost(pool, asked, gold):
     assert len(guarded.pool) + guarded.removed == len(pool)
     assert not {item.question for item in guarded.pool} & set(asked)
     assert not {item.sql for item in guarded.pool} & set(gold)
-
-
-@given(pools, st.lists(questions, max_size=3), st.lists(questions, max_size=3))
-def test_more_evaluated_questions_never_let_more_through(pool, some, more):
-    few = [Question(str(n), text, "db") for n, text in enumerate(some)]
-    many = [Question(str(n), text, "db") for n, text in enumerate(some + more)]
-    assert set(without_leaks(pool, many, ()).pool) <= set(without_leaks(pool, few, ()).pool)
 
 
 @given(st.text("SELECT FROMab'\"`;() =1\n", max_size=30))

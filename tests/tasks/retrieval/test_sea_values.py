@@ -196,15 +196,14 @@ def test_an_index_is_built_once_and_again_when_it_is_broken(
     assert [file.name for file in tmp_path.glob("*") if file.name.startswith(".")] == []
 
 
-def test_the_database_is_not_touched(tmp_path: Path, school: Database) -> None:
+def test_the_database_is_not_touched_and_a_folder_that_cannot_be_written_is_the_users_to_mend(
+    tmp_path: Path, school: Database
+) -> None:
     before = school.path.read_bytes(), school.path.stat().st_mtime_ns
     names = {file.name for file in school.path.parent.iterdir()}
     ValueIndex.open(school, tmp_path / "values")
     assert (school.path.read_bytes(), school.path.stat().st_mtime_ns) == before
     assert {file.name for file in school.path.parent.iterdir()} - names == {"values"}
-
-
-def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path, school: Database) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"Make room there, or do without values"):
         ValueIndex.open(school, tmp_path / "file")
@@ -474,10 +473,7 @@ def test_a_value_said_as_words_of_its_own_is_always_found(value: str, around: st
         assert found is not None and found.score >= LIKENESS
 
 
-def test_columns_of_names_want_the_very_name() -> None:
+def test_columns_of_names_want_the_very_name_and_a_long_question_is_no_harder() -> None:
     assert (column_requires("full Name"), column_requires("city")) == (1.0, LIKENESS)
-
-
-def test_a_question_of_a_book_and_a_value_of_a_page_are_no_harder() -> None:
     found = BridgedQuestion("the same words again " * 2000).bridge("the same words again " * 4)
     assert found is not None and found.score == 1

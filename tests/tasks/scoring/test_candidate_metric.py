@@ -124,17 +124,12 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
     assert "for unknown tokens and 5.8 calls more per question" in found.lines[1]
 
 
-def test_one_question_has_no_interval_of_its_gain(
+def test_one_question_has_no_interval_of_its_gain_and_one_answer_no_figures(
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
     found = measured([questions[0][2]], CandidateSettings(n=N, select="vote"))
     assert found.data["gain"]["interval"] is None
     assert "points on one candidate for" in found.lines[1]
-
-
-def test_one_answer_per_question_has_no_such_figures(
-    questions: list[tuple[Ballot, list[bool], QuestionScore]],
-) -> None:
     assert measured([row for *_, row in questions], CandidateSettings(n=1, select="vote")) is None
 
 

@@ -149,7 +149,7 @@ def test_what_was_not_asked_for_is_absent_and_not_zero() -> None:
     assert "corrections" not in without_linking + without_parsing
 
 
-def test_a_run_without_dac_has_no_such_figures() -> None:
+def test_a_run_of_another_pipeline_has_no_such_figures() -> None:
     plain = QuestionScore(
         Question("1", "?", "shop"),
         Outcome("1", GOLD, (Candidate("1_preliminary_sql", GOLD),)),
@@ -160,6 +160,8 @@ def test_a_run_without_dac_has_no_such_figures() -> None:
     assert dac_figures([plain], "bird", {"shop": SCHEMA}) == {}
     assert dac_figures([], "bird", {"shop": SCHEMA}) == {}
     assert dac_figures(SCORES, "bird", {}) == {}
+    assert sea_figures([walked("1", {"1_preliminary_sql": "bird"})], "bird") == {}
+    assert sea_figures([], "bird") == {}
 
 
 def test_a_gold_that_cannot_be_parsed_makes_nothing_right() -> None:
@@ -184,9 +186,14 @@ def test_an_oracle_gives_the_parts_asked_for(which: Any, entities: bool, skeleto
     )
 
 
-def test_no_oracle_is_made_unless_asked_for() -> None:
+def test_an_oracle_is_made_if_asked_for_and_says_why_an_unreadable_gold_has_none() -> None:
     assert make_oracle(GOLD, SCHEMA, DacSettings()) is None
     assert make_oracle(GOLD, SCHEMA, RslSqlSettings()) is None
+    found = make_oracle(
+        "SELECT FROM WHERE", SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle="skeleton"))
+    )
+    assert found.skeleton.skeleton is None
+    assert found.skeleton.note
 
 
 @pytest.mark.parametrize(
@@ -203,14 +210,6 @@ def test_the_gold_link_is_what_the_gold_reads(gold: str, columns: set[str]) -> N
     assert found is not None and found.link is not None
     assert (found.entities, found.skeleton, found.link.tables) == (None, None, ("item",))
     assert set(map(str, found.link.columns)) == columns
-
-
-def test_the_oracle_skeleton_of_an_unreadable_gold_says_why_there_is_none() -> None:
-    found = make_oracle(
-        "SELECT FROM WHERE", SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle="skeleton"))
-    )
-    assert found.skeleton.skeleton is None
-    assert found.skeleton.note
 
 
 def test_a_macro_figure_says_over_how_many_questions_it_is_the_mean() -> None:
@@ -284,11 +283,6 @@ def test_a_question_that_failed_on_the_way_stays_in_the_denominator_as_failing()
         "sea/execution_adjustment/fixed": 0,
         "sea/execution_adjustment/broken": 0,
     }
-
-
-def test_another_pipeline_has_no_such_figures() -> None:
-    assert sea_figures([walked("1", {"1_preliminary_sql": "bird"})], "bird") == {}
-    assert sea_figures([], "bird") == {}
 
 
 def test_right_is_what_the_rule_says() -> None:

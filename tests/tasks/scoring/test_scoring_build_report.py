@@ -124,10 +124,13 @@ def test_difficulties_come_easiest_first() -> None:
     assert report_of([score("0", ALL)]).by_difficulty == {}
 
 
-def test_faults_of_the_gold_are_listed() -> None:
+def test_faults_of_the_gold_are_listed_and_nothing_to_score_is_no_division_by_zero() -> None:
     report = report_of([score("0", ALL), score("7", gold="timeout")])
     assert report.gold_faults == {"7": "timeout"}
     assert report.score == Score(1, 2, rule="bird")
+    report = report_of([])
+    assert (report.score.ex, report.score.interval) == (None, None)
+    assert report.stages == report.links == ()
 
 
 def test_costs_are_kept_per_stage_and_in_total() -> None:
@@ -142,12 +145,6 @@ def test_costs_are_kept_per_stage_and_in_total() -> None:
         "link": (1, 1),
         "sql": (2, 1),
     }
-
-
-def test_nothing_to_score_is_no_division_by_zero() -> None:
-    report = report_of([])
-    assert (report.score.ex, report.score.interval) == (None, None)
-    assert report.stages == report.links == ()
 
 
 def test_links_are_scored_over_the_scored_questions() -> None:
@@ -218,18 +215,12 @@ def test_cached_and_restored_calls_cost_nothing_and_are_counted_apart() -> None:
     assert (cost.input_tokens, cost.cost_usd, cost.p50_s) == (0, 0, None)
 
 
-def test_one_call_without_a_price_makes_the_sum_unknown() -> None:
+def test_an_unknown_price_or_count_of_a_paid_call_makes_the_sum_unknown() -> None:
     cost = total_cost([record("a", call(), call(cost=None, tokens=None))])
     assert cost.calls == 2
     assert cost.cost_usd is None
     assert cost.input_tokens is None
-
-
-def test_a_cached_call_without_a_price_does_not() -> None:
     assert total_cost([record("a", call(), call(cost=None, cached=True))]).cost_usd == 0.5
-
-
-def test_tokens_that_the_api_never_reports_are_unknown_and_not_zero() -> None:
     cost = total_cost([record("a", call())])
     assert cost.reasoning_tokens is None
     assert cost.cached_input_tokens is None
@@ -302,21 +293,21 @@ def unread(stage: str, instead: str = "nothing was linked") -> StageRecord:
     return ran(stage, unreadable=1, fallback=instead)
 
 
-def test_a_run_whose_replies_were_all_read_is_not_degraded() -> None:
+def test_a_run_whose_replies_were_all_read_or_failed_is_not_degraded() -> None:
     found = find_degradation([outcome("1", ran("forward_link"), ran("preliminary_sql"))])
     assert (found.affected, found.questions, found.stages, found.sentences) == (0, 1, (), ())
+    attempt = ran(FAILED_ATTEMPT, error="429")
+    found = find_degradation([outcome("1", unread("forward_link"), failed=True), outcome("2", attempt)])
+    assert (found.affected, found.questions, found.stages) == (0, 1, ())
 
 
-def test_a_stage_of_which_no_reply_was_read_is_named_with_what_stands_for_it() -> None:
+def test_unreadable_replies_are_counted_with_what_stands_for_them() -> None:
     found = find_degradation(outcome(str(n), unread("forward_link"), ran("sql")) for n in range(30))
     assert (found.affected, found.questions, found.share) == (30, 30, 1.0)
     assert found.sentences == (
         "forward_link: 30 of 30 replies could not be read: nothing was linked.",
         "The score is that of the pipeline without forward_link.",
     )
-
-
-def test_some_unreadable_replies_leave_the_score_to_the_pipeline() -> None:
     outcomes = [
         outcome("1", unread("forward_link")),
         *(outcome(str(n), ran("forward_link")) for n in (2, 3)),
@@ -352,12 +343,6 @@ def test_a_stage_that_the_settings_leave_out_is_said_and_affects_no_question() -
     found = find_degradation([outcome("1", skipped)])
     assert found.affected == 0
     assert found.sentences == ("bias_elimination: skipped for 1 of 1 question: no eliminator is configured.",)
-
-
-def test_failed_questions_and_failed_attempts_of_a_rerun_are_no_degradation() -> None:
-    attempt = ran(FAILED_ATTEMPT, error="429")
-    found = find_degradation([outcome("1", unread("forward_link"), failed=True), outcome("2", attempt)])
-    assert (found.affected, found.questions, found.stages) == (0, 1, ())
 
 
 def test_a_question_is_affected_once_however_many_of_its_stages_fell_back() -> None:

@@ -29,12 +29,9 @@ def test_rewards_step_with_the_ratio(ratio: float, reward: float) -> None:
     assert reward_of([ratio]) == reward
 
 
-def test_ratios_without_any_spread_are_not_dropped() -> None:
+def test_a_ratio_far_from_the_others_is_dropped_and_none_where_there_is_no_spread() -> None:
     assert ves_of([1.0] * 10) == 1.0
     assert ves_of([2.25]) == 1.5
-
-
-def test_a_ratio_far_from_the_others_is_dropped() -> None:
     assert ves_of([1.0] * 30 + [100.0]) == 1.0
 
 
@@ -55,13 +52,10 @@ def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
     assert found["ves_steps"] == 75.0
 
 
-def test_nothing_right_scores_zero_and_nothing_asked_is_unknown() -> None:
+def test_nothing_right_scores_zero_and_what_was_not_asked_or_counted_is_unknown() -> None:
     assert score_efficiency([], questions=3)["ves"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
     assert score_efficiency([], questions=0)["ves"] is None
     assert score_efficiency([], questions=0)["ves_steps"] is None
-
-
-def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
     assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2)["ves_steps"] is None
 
 

@@ -57,18 +57,15 @@ def test_selection_is_judged_where_exactly_one_candidate_is_right() -> None:
     }
 
 
-def test_a_question_that_failed_before_selection_stays_in_the_oracles_denominator() -> None:
-    lost = score("2", sql=None, failure=Failure("backbone_error", "", "no answer", True))
-    found = METRICS.get("selection").of(run_of(selected("1", "bird", "", "bird"), lost))
-    assert list(found.further.values()) == [Ratio(1, 2), Ratio(1, 1), Ratio(0, 1)]
-
-
-def test_without_a_selection_stage_there_is_nothing_to_say() -> None:
+def test_selection_is_nothing_without_its_stage_and_a_question_that_failed_before_it_counts() -> None:
     assert (
         METRICS.get("selection").of(run_of(score("1", "bird", stages={FIRST: "bird", SECOND: "bird"})))
         is None
     )
     assert METRICS.get("selection").of(run_of(score("1", "bird"))) is None
+    lost = score("2", sql=None, failure=Failure("backbone_error", "", "no answer", True))
+    found = METRICS.get("selection").of(run_of(selected("1", "bird", "", "bird"), lost))
+    assert list(found.further.values()) == [Ratio(1, 2), Ratio(1, 1), Ratio(0, 1)]
 
 
 def test_causes_are_counted_for_wrong_answers_only_and_all_kinds_are_named() -> None:
@@ -249,14 +246,11 @@ def test_columns_are_counted_over_all_questions_together() -> None:
     assert found.reduction == pytest.approx((3 / 5 + 4 / 5) / 2)
 
 
-def test_a_question_without_a_link_linked_nothing() -> None:
+def test_no_link_linked_nothing_and_an_empty_one_shows_the_full_schema() -> None:
     found = score_link("forward", [LinkedQuestion("SELECT count(*) FROM item", SCHEMA, None)])
     assert found.strict_recall == Ratio(0, 1)
     assert found.reduction is None
     assert found.precision.value is None
-
-
-def test_an_empty_link_shows_the_full_schema_and_so_reduces_nothing() -> None:
     assert score_link("forward", [LinkedQuestion("SELECT day FROM sale", SCHEMA, Link())]).reduction == 0
 
 

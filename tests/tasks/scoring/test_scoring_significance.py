@@ -55,13 +55,10 @@ def test_on_bird_dev_gains_below_about_a_point_are_noise(
     assert found.verdict.startswith("B beats A by" if significant else "Inside the noise")
 
 
-def test_flipped_questions_are_listed_in_order() -> None:
+def test_flipped_questions_are_listed_in_order_and_runs_without_a_common_one_refused() -> None:
     found = compare_runs({"0": True, "1": False, "2": True}, {"2": True, "1": True, "0": False})
     assert (found.fixed, found.broken) == (("1",), ("0",))
     assert (found.right_a, found.right_b, found.questions) == (2, 2, 3)
-
-
-def test_runs_without_a_common_question_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="no scored question in common"):
         compare_runs({"0": True}, {"1": True})
 
@@ -210,18 +207,12 @@ def test_in_large_samples_it_is_the_score_test() -> None:
     assert found.proven and "B losing 2 points or more is excluded, p = 0.03" in found.verdict
 
 
-def test_the_largest_loss_is_where_the_proof_begins() -> None:
+def test_a_margin_is_proven_from_the_largest_loss_on_and_by_enough_questions() -> None:
     found = noninferiority(5, 9, 113, 0.05)
     assert not found.proven and found.largest_loss is not None
     assert exact_p(5, 9, 113, found.largest_loss) < 0.05 <= exact_p(5, 9, 113, found.largest_loss - 0.001)
-
-
-def test_equal_runs_prove_nothing_with_few_questions() -> None:
     assert not noninferiority(0, 0, 20, 0.05).proven
     assert noninferiority(0, 0, 200, 0.05).proven
-
-
-def test_a_run_that_is_wrong_everywhere_has_no_margin() -> None:
     assert noninferiority(0, 20, 20, 0.1).largest_loss is None
 
 

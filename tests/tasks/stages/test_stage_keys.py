@@ -233,13 +233,12 @@ async def test_the_bill_of_a_backbone_is_not_part_of_the_key(bench: Bench, stage
     assert stage.key(arguments) == before
 
 
-async def test_the_same_question_elsewhere_has_the_same_answer(bench: Bench) -> None:
+async def test_the_same_question_and_database_elsewhere_have_the_same_answer(
+    bench: Bench, tmp_path: Path
+) -> None:
     arguments = arguments_of(forward_link, bench)
     elsewhere = replace(QUESTION, id="999", difficulty="challenging")
     assert forward_link.key({**arguments, "question": elsewhere}) == forward_link.key(arguments)
-
-
-async def test_the_database_files_place_is_not_part_of_the_key(bench: Bench, tmp_path: Path) -> None:
     database = bench.runner.database
     moved = Database(
         database.id, locate(str(tmp_path / "elsewhere.sqlite")), database.schema, database.digest

@@ -86,22 +86,13 @@ def test_an_ambiguous_or_invented_column_is_dropped_as_it_was_written(written: s
     assert read_link(SCHEMA, (), (written,)) == Link(dropped=(written,))
 
 
-def test_a_dotted_name_that_reads_two_ways_is_a_column_of_the_table_that_comes_first() -> None:
+def test_names_that_read_two_ways_are_of_the_table_that_comes_first_or_was_named() -> None:
     # `my`.`table.x` and `my.table`.`x`: the shorter table name is tried first, quotes tell them apart.
     assert read_link(SCHEMA, (), ("my.table.x",)).columns == (ColumnName("my", "table.x"),)
     assert read_link(SCHEMA, (), ("`my.table`.`x`",)).columns == (ColumnName("my.table", "x"),)
-
-
-def test_a_bare_column_of_several_tables_is_taken_from_the_one_that_was_named() -> None:
     link = read_link(SCHEMA, ["FRPM"], ["CDSCode"])
     assert link == Link(("frpm",), (ColumnName("frpm", "CDSCode"),))
     assert read_link(SCHEMA, ["frpm", "schools"], ["CDSCode"]).dropped == ("CDSCode",)
-
-
-def test_tables_alone_are_a_link_without_columns() -> None:
-    assert read_link(SCHEMA, ["`frpm`", '"schools"', "my.table", "nope", "frpm"], ()) == Link(
-        ("Schools", "frpm", "my.table"), (), ("nope",)
-    )
 
 
 def test_a_link_is_in_schema_order_each_name_once_with_the_tables_of_its_columns() -> None:
@@ -109,6 +100,9 @@ def test_a_link_is_in_schema_order_each_name_once_with_the_tables_of_its_columns
     assert link.tables == ("Schools", "frpm", "my")
     assert link.columns == (ColumnName("Schools", "CDSCode"), ColumnName("frpm", "CDSCode"))
     assert link.dropped == ("x.y",)
+    assert read_link(SCHEMA, ["`frpm`", '"schools"', "my.table", "nope", "frpm"], ()) == Link(
+        ("Schools", "frpm", "my.table"), (), ("nope",)
+    )
 
 
 def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> None:
@@ -147,26 +141,20 @@ KEYED = Schema(
 )
 
 
-def test_join_keys_are_added_between_surviving_tables_only() -> None:
+def test_join_keys_are_added_between_surviving_tables_whole_and_in_the_schemas_spelling() -> None:
     link = make_link(KEYED, [ColumnName("a", "x"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(KEYED, link).columns] == ["a.id", "a.x", "B.A1", "B.y"]
     alone = make_link(KEYED, [ColumnName("a", "x")])
     assert with_join_keys(KEYED, alone) == alone
     assert with_join_keys(KEYED, Link()) == Link()
-
-
-def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> None:
+    link = read_link(KEYED, ["B"], ["a.x"])
+    assert with_join_keys(KEYED, link) == link
     keys = united(KEYED.tables, [ForeignKey("C", ("P", "Q"), "b", ("a1", "a2"))])
     other_case = Schema("d", KEYED.tables, keys, dialect="sqlite")
     link = make_link(other_case, [ColumnName("c", "b1"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(other_case, link).columns] == [
         "B.A1", "B.A2", "B.y", "c.p", "c.q", "c.b1",
     ]  # fmt: skip
-
-
-def test_a_table_that_was_only_named_brings_no_join_keys() -> None:
-    link = read_link(KEYED, ["B"], ["a.x"])
-    assert with_join_keys(KEYED, link) == link
 
 
 # Names of every kind that SQLite takes; a space at either end is the one thing a model cannot be held to.
