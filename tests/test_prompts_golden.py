@@ -45,10 +45,8 @@ from tasks.stages.rsl_sql import (
     self_correction,
 )
 from tests.support.agent_prompts import AGENT_CASES
-from tests.support.candidate_prompts import CANDIDATE_CASES
 from tests.support.dac_prompts import DAC_CASES
-from tests.support.native_prompts import NATIVE_CASES
-from tests.support.sea_prompts import SEA_CASES
+from tests.support.prompt_cases import CANDIDATE_CASES, NATIVE_CASES, SEA_CASES
 from tests.support.stage_bench import (
     DEMONSTRATIONS,
     ENDLESS,

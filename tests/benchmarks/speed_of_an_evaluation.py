@@ -189,20 +189,11 @@ class Cell:
 
     def lines(self) -> str:
         """Return what is printed."""
-        per_call, result = 1000 / self.calls, self.first.result
-        ideal = ", ".join(f"{way} {share:.2f}" for way, share in self.efficiency.items())
+        result, shown = self.first.result, self.shown
         return (
-            f"{self.calls} calls of {self.latency} s, {self.in_flight} in flight: plain {self.plain_s:.1f} s; "
-            f"evaluation {result['seconds']:.1f} s, share {self.plain_s / result['seconds']:.2f}; command "
-            f"{self.first.seconds:.1f} s, share {self.plain_s / self.first.seconds:.2f}\n"
-            f"  CPU per call: {self.first.cpu_s * per_call:.2f} ms, Prefect's server "
-            f"{self.first.server_cpu_s * per_call:.2f} ms, plain {self.plain_cpu_s * per_call:.2f} ms; "
-            f"{self.database * per_call / 1e6:.2f} KB of Prefect's database, {result['prefect']['recorded']} of "
-            f"{result['prefect']['task_runs']} task runs recorded\n"
-            f"  cached re-run: {self.again.seconds:.1f} s, CPU {self.again.cpu_s + self.again.server_cpu_s:.1f} s, "
-            f"{self.again.result['cost']['calls']} calls; the finished run shown: {self.shown.seconds:.1f} s, CPU "
-            f"{self.shown.cpu_s + self.shown.server_cpu_s:.1f} s\n  EX {result['correct']} of {result['total']}; "
-            f"share of ideal: {ideal}"
+            f"{HEADER}\n{self.row()}\n{self.calls} calls; the command {self.first.seconds:.1f} s; the finished run "
+            f"shown {shown.seconds:.1f} s, CPU {shown.cpu_s + shown.server_cpu_s:.1f} s; EX {result['correct']} of "
+            f"{result['total']}; {result['prefect']['recorded']} of {result['prefect']['task_runs']} task runs recorded"
         )
 
     def row(self) -> str:

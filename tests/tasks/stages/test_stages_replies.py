@@ -37,7 +37,7 @@ from tasks.stages.rsl_sql import (
     preliminary_sql,
 )
 from tests.support.fake_openai import out_of_tokens, reply
-from tests.support.native_prompts import native
+from tests.support.prompt_cases import native
 from tests.support.stage_bench import QUESTION, Bench, sql_reply
 
 PLAIN_ASKED = FewShotQuestion(QUESTION)
