@@ -126,7 +126,7 @@ def test_no_test_sees_the_developers_keys_or_servers(
     ).assert_outcomes(passed=1)
 
 
-def test_absent_shared_data_skips_and_says_where_to_get_it(
+def test_absent_shared_data_skips_and_says_where_to_get_it_or_fails_where_it_is_required(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CROSSCHECK_DATA", "/nowhere")
@@ -134,11 +134,5 @@ def test_absent_shared_data_skips_and_says_where_to_get_it(
     result = run_with(pytester, "def test_it(shared_data): pass")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*no benchmark data at /nowhere*bird-bench*"])
-
-
-def test_absent_shared_data_fails_where_it_is_required(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_DATA", "/nowhere")
     monkeypatch.setenv("CROSSCHECK_REQUIRE_SHARED", "1")
     run_with(pytester, "def test_it(shared_data): pass").assert_outcomes(errors=1)

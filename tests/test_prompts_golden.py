@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -297,18 +296,6 @@ ORDER = {
 def test_sections_come_in_the_papers_order(name: str) -> None:
     text = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert re.findall(r"^### (.+)$", text, re.MULTILINE) == [*ORDER[name], "Reply"]
-
-
-def test_with_the_task_last_prompts_of_all_stages_begin_with_the_same_message_and_schema() -> None:
-    first, second = (
-        (GOLDEN / f"{name}.task_last.txt").read_text(encoding="utf-8")
-        for name in ("preliminary_sql", "forward_link")
-    )
-    same = "".join(
-        one for one, other in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    )
-    assert same.endswith("\n\n### Task\nYou ")
-    assert re.findall(r"^### (.+)$", same, re.MULTILINE) == [*DATABASE, "Task"]
 
 
 def copied_prompts(folder: Path) -> Path:

@@ -124,7 +124,7 @@ def change(file: Path, statement: str) -> None:
         connection.commit()
 
 
-def test_a_stage_result_that_is_read_on_a_later_day_was_used_then(tmp_path: Path) -> None:
+def test_what_is_read_on_a_later_day_was_used_then(tmp_path: Path) -> None:
     file = tmp_path / "stages.sqlite"
     store = StageDatabase(file)
     asyncio.run(store.write("forward_link/1", {"value": 1}))
@@ -132,9 +132,6 @@ def test_a_stage_result_that_is_read_on_a_later_day_was_used_then(tmp_path: Path
     assert asyncio.run(store.read("forward_link/1")) == {"value": 1}
     store.close()
     assert last_use(file, "SELECT used FROM entry") > time.time() - 86_400
-
-
-def test_a_verdict_that_is_read_on_a_later_day_was_used_then(tmp_path: Path) -> None:
     file = tmp_path / "verdicts.sqlite"
     with VerdictCache(file) as cache:
         cache[KEY] = VERDICT

@@ -180,23 +180,12 @@ def test_systems_without_a_cost_have_no_chart() -> None:
 
 
 def curve(n: int, usd: float | None) -> dict[str, Any]:
-    def share(value: float) -> dict[str, Any]:
-        return {"correct": 100 * value, "total": 100, "value": value, "interval": [value - 0.1, value + 0.1]}
-
-    return {
-        "n": n,
-        "curve": [
-            {
-                "k": k,
-                "pass": share(0.5 + 0.3 * k / n),
-                "majority": share(0.5 + 0.2 * k / n),
-                "usd": usd and k * usd,
-                "tokens": None,
-                "calls": 2.0 * k,
-            }
-            for k in range(1, n + 1)
-        ],
-    }
+    share = {"correct": 50, "total": 100, "value": 0.5, "interval": [0.4, 0.6]}
+    points = [
+        {"k": k, "pass": share, "majority": share, "usd": usd and k * usd, "tokens": None, "calls": 2.0 * k}
+        for k in range(1, n + 1)
+    ]
+    return {"n": n, "curve": points}
 
 
 def test_two_runs_share_a_unit_that_is_known_of_both() -> None:

@@ -28,17 +28,12 @@ def changed(stored: RunRecord, **changes: Any) -> RunRecord:
     return stored.model_copy(update=changes)
 
 
-@pytest.mark.parametrize(("facts", "why"), [
-    (REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle"),
-])  # fmt: skip
+@pytest.mark.parametrize(("facts", "why"), [(REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle")])
 def test_a_run_that_measures_something_else_is_not_ranked(facts: dict[str, Any], why: str) -> None:
-    assert why in make_run(**{"tags": {}, "settings": {}, **facts}).why_unranked
-
-
-def test_an_ordinary_run_is_ranked() -> None:
-    pipeline = {"name": "dac", "dac": {"oracle": "none"}}
-    run = make_run(tags={"sweep": "s", "parent_run_id": "r", "attempt": "1"}, settings={"pipeline": pipeline})
-    assert run.why_unranked == ""
+    tags = {"sweep": "s", "parent_run_id": "r", "attempt": "1"}
+    ordinary = {"tags": tags, "settings": {"pipeline": {"name": "dac", "dac": {"oracle": "none"}}}}
+    assert make_run(**ordinary).why_unranked == ""
+    assert why in make_run(**ordinary | facts).why_unranked
 
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED, SET])

@@ -181,7 +181,7 @@ def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
     assert several["a"]["cost"]["calls"] == 2 * one["a"]["cost"]["calls"]
 
 
-def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
+def test_sides_of_several_runs_are_of_one_system_and_no_run_is_on_both() -> None:
     a = [run_of(0, lambda name: True), run_of(1, lambda name: True)]
     other = a[1].model_copy(
         update={"settings": {**a[1].settings, "pipeline": {**a[1].settings["pipeline"], "k": 9}}}
@@ -189,6 +189,9 @@ def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
     found = compare([a[0], other], [run_of(2, lambda name: True)])
     assert any("The runs of A are not identical: pipeline.k differ" in each for each in found.warnings)
     assert any("A has 2 runs and B 1" in each for each in found.warnings)
+    a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
+    with pytest.raises(ConfigurationError, match="on both sides"):
+        compare([a, b], [a])
 
 
 @pytest.mark.parametrize(("broken", "margin", "failed"), [
@@ -213,12 +216,6 @@ def test_runs_that_saw_the_gold_or_have_no_answers_decide_nothing() -> None:
         assert found.result.better is None and why in found.result.not_ranked
         with pytest.raises(ConfigurationError, match="cannot decide"):
             gated(found)
-
-
-def test_a_run_is_on_one_side_only() -> None:
-    a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
-    with pytest.raises(ConfigurationError, match="on both sides"):
-        compare([a, b], [a])
 
 
 def judged(tmp_path: Path, runs: Sequence[RunRecord], **given: Any) -> tuple[NightEntry, Warehouse]:

@@ -141,6 +141,10 @@ def test_limits_of_requests_leave_every_variable_and_what_a_user_has_set(
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
 
 
+def test_a_good_store_is_found_good(store: Store) -> None:
+    check(store)
+
+
 def test_reasons_are_one_sentence() -> None:
     assert reason_of(ValueError("first line\nsecond line")) == "first line."
     assert reason_of(ValueError()) == "ValueError."

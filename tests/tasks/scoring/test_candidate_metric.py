@@ -133,7 +133,7 @@ def test_one_question_has_no_interval_of_its_gain_and_one_answer_no_figures(
     assert measured([row for *_, row in questions], CandidateSettings(n=1, select="vote")) is None
 
 
-def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
+def test_candidates_are_no_stages_and_billed_as_one_and_a_failed_attempt_is_no_cost() -> None:
     ballot = Ballot(("ok",) * N, (0,) * N)
     row = question("1", ballot, [True] * N, chosen=True, grade="simple")
     row = replace(row, stages={**row.stages, "vote": row.final})
@@ -141,9 +141,6 @@ def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
     assert [stage.name for stage in report.stages] == ["1_initial_sql", "vote"]
     assert set(report.stage_costs) == {"initial_sql", "vote", "compare_candidates"}
     assert report.stage_costs["initial_sql"].calls + report.stage_costs["initial_sql"].cached_calls == N
-
-
-def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:
     records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
     assert bills_of(records) == bills_of(records[:1])
 

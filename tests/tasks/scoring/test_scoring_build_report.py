@@ -200,14 +200,11 @@ def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
         assert after.correct - before.correct == after.fixed - after.broken
 
 
-def test_paid_calls_are_added_up() -> None:
+def test_paid_calls_are_added_up_and_cached_or_restored_ones_counted_apart() -> None:
     cost = total_cost([record("a", call(1.0, retries=2), call(3.0)), record("b", call(2.0))])
     assert (cost.calls, cost.cached_calls, cost.retries) == (3, 0, 2)
     assert (cost.input_tokens, cost.output_tokens, cost.cost_usd) == (30, 30, 1.5)
     assert (cost.p50_s, cost.p95_s) == (2.0, pytest.approx(2.9))
-
-
-def test_cached_and_restored_calls_cost_nothing_and_are_counted_apart() -> None:
     cost = total_cost(
         [record("a", call(9.0), call(9.0, retries=3), restored=True), record("b", call(0.0, cached=True))]
     )
@@ -338,19 +335,16 @@ def test_of_several_reasons_one_is_said_to_be_the_most_frequent() -> None:
     )
 
 
-def test_a_stage_that_the_settings_leave_out_is_said_and_affects_no_question() -> None:
-    skipped = ran("bias_elimination", skipped="no eliminator is configured", replies=0)
-    found = find_degradation([outcome("1", skipped)])
-    assert found.affected == 0
-    assert found.sentences == ("bias_elimination: skipped for 1 of 1 question: no eliminator is configured.",)
-
-
-def test_a_question_is_affected_once_however_many_of_its_stages_fell_back() -> None:
+def test_a_question_is_affected_once_and_not_by_a_stage_that_the_settings_leave_out() -> None:
     found = find_degradation(
         [outcome("1", unread("forward_link"), unread("keywords", "no keyword was named"))]
     )
     assert (found.affected, len(found.stages)) == (1, 2)
     assert found.sentences[-1] == ("The score is that of the pipeline without forward_link and keywords.")
+    skipped = ran("bias_elimination", skipped="no eliminator is configured", replies=0)
+    found = find_degradation([outcome("1", skipped)])
+    assert found.affected == 0
+    assert found.sentences == ("bias_elimination: skipped for 1 of 1 question: no eliminator is configured.",)
 
 
 def test_replies_of_several_models_are_said_unless_the_pipeline_names_several_backbones() -> None:

@@ -122,7 +122,7 @@ def test_nothing_to_share_may_be_any_share() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_equal_runs_differ_by_nothing_and_are_not_ranked() -> None:
+def test_equal_runs_are_not_ranked_and_noise_says_what_it_would_take() -> None:
     found = compare_runs(*runs(0, 0, 50))
     assert (found.p_value, found.low, found.high) == (1.0, 0.0, 0.0)
     assert (
@@ -130,9 +130,6 @@ def test_equal_runs_differ_by_nothing_and_are_not_ranked() -> None:
         == "No difference: both runs are right on the same 50 and wrong on the same 0 of 50 questions."
     )
     assert found.better is None
-
-
-def test_inside_the_noise_says_what_it_would_take() -> None:
     assert compare_runs(*runs(26, 14, 1534)).reason.endswith(
         "40 answers differ, so p < 0.05 needs a net of 14 (0.91 points); this is 12."
     )

@@ -300,7 +300,9 @@ async def test_a_changed_prompt_changes_the_keys_of_the_stages_that_render_it_an
     assert changed_by("_sections") == {stage.name for stage in ASKING}
 
 
-def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
+def test_what_has_no_identity_cannot_get_into_a_key_and_the_error_says_how_to_give_it_one(
+    tmp_path: Path,
+) -> None:
     class Client:
         key = "sk-secret"
 
@@ -310,8 +312,6 @@ def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="no identity"):
             cache_key("stage", "1", "", {"argument": ({"inner": [value]},)})
 
-
-def test_the_error_names_stage_argument_and_type_and_says_how_to_give_it_an_identity() -> None:
     class Client:
         pass
 

@@ -14,7 +14,6 @@ from tasks.stages.links import (
     read_link,
     shown_columns,
     shown_tables,
-    unite,
     with_join_keys,
 )
 
@@ -204,23 +203,3 @@ def test_whatever_a_model_writes_a_link_holds_only_names_of_the_schema(
     assert {column.table for column in link.columns} <= set(link.tables) <= {t.name for t in schema.tables}
     assert len(set(link.columns)) == len(link.columns)
     assert set(link.dropped) <= {*tables, *columns}
-
-
-LINKS = st.lists(st.sampled_from(KEYED.column_names)).map(lambda names: make_link(KEYED, names))
-
-
-@given(LINKS, LINKS, LINKS)
-def test_a_union_has_no_order_and_loses_nothing(first: Link, second: Link, third: Link) -> None:
-    union = unite(KEYED, first, second, third)
-    assert union == unite(KEYED, third, first, second) == unite(KEYED, unite(KEYED, first, second), third)
-    assert set(union.columns) == {*first.columns, *second.columns, *third.columns}
-    assert unite(KEYED, union, union) == union
-    assert merge(KEYED, first, second) == unite(KEYED, first, second)
-
-
-@given(LINKS)
-def test_join_keys_only_add_and_adding_them_twice_adds_nothing(link: Link) -> None:
-    kept = with_join_keys(KEYED, link)
-    assert set(link.columns) <= set(kept.columns)
-    assert with_join_keys(KEYED, kept) == kept
-    assert {column.table for column in kept.columns} == {column.table for column in link.columns}
