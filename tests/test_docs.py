@@ -67,13 +67,6 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert set(DOCS) <= linked
 
 
-def test_the_prices_of_the_page_are_prices(tmp_path: Path) -> None:
-    ((_, text),) = blocks("docs/cost.md", "yaml")
-    (tmp_path / "m.yaml").write_text(f"model: m\n{text}", encoding="utf-8")
-    prices = load_backbone_settings(tmp_path, str(tmp_path / "m.yaml")).prices
-    assert prices is not None and prices.flex is not None and prices.valid_until is not None
-
-
 def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
     here = {("docs/model.md", "yaml"), ("docs/benchmark.md", "yaml"), ("docs/benchmark.md", "csv")}
     here |= {("docs/numbers.md", "json"), ("docs/numbers.md", "yaml"), ("docs/database.md", "sql")}
@@ -83,7 +76,7 @@ def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
     assert found - here - elsewhere == set()
 
 
-def test_the_settings_of_a_model_are_valid(tmp_path: Path) -> None:
+def test_the_settings_and_prices_of_a_model_are_valid(tmp_path: Path) -> None:
     (_, text), (_, token) = blocks("docs/model.md", "yaml")
     (tmp_path / "token.yaml").write_text(f"model: m\n{token}", encoding="utf-8")
     command = load_backbone_settings(tmp_path, str(tmp_path / "token.yaml")).api_key_command
@@ -92,6 +85,10 @@ def test_the_settings_of_a_model_are_valid(tmp_path: Path) -> None:
     settings = load_backbone_settings(tmp_path, str(tmp_path / "my-model.yaml"))
     assert (settings.name, settings.concurrency) == ("my-model", 64)
     assert settings.prices is not None and settings.prices.output == 1.6
+    ((_, prices),) = blocks("docs/cost.md", "yaml")
+    (tmp_path / "priced.yaml").write_text(f"model: m\n{prices}", encoding="utf-8")
+    priced = load_backbone_settings(tmp_path, str(tmp_path / "priced.yaml")).prices
+    assert priced is not None and priced.flex is not None and priced.valid_until is not None
 
 
 def test_the_settings_of_a_benchmark_are_valid_and_so_are_their_alternatives(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""Who may import whom, and when: read from the source, and checked once in a real process."""
+"""Who may import whom, read from the source, and when, in real processes."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterable
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -40,19 +40,11 @@ ONLY_IN = {
 
 
 class Import(NamedTuple):
-    """One import.
-
-    Attributes:
-        module: what imports.
-        imported: what is imported, as a dotted name; perhaps a name within a module.
-        line: where.
-        when: "start" when the module is imported, "call" when a function runs, "never" for type checking only.
-    """
+    """One import: what imports, what is imported, as a dotted name, perhaps of a name within a module, and where."""
 
     module: str
     imported: str
     line: int
-    when: str
 
     @property
     def root(self) -> str:
@@ -62,52 +54,17 @@ class Import(NamedTuple):
         return f"{self.module}, line {self.line}, imports {self.imported}"
 
 
-class Imports(ast.NodeVisitor):
-    """Collects the imports of one module."""
-
-    def __init__(self, module: str, package: str) -> None:
-        self.module = module
-        self.package = package
-        self.when = "start"
-        self.found: list[Import] = []
-
-    def visit_Import(self, node: ast.Import) -> None:
-        self.found += [Import(self.module, alias.name, node.lineno, self.when) for alias in node.names]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        base = node.module or ""
-        if node.level:
-            above = self.package.split(".")[: len(self.package.split(".")) - node.level + 1]
-            base = ".".join([*above, *([base] if base else [])])
-        self.found += [
-            Import(self.module, f"{base}.{alias.name}", node.lineno, self.when) for alias in node.names
-        ]
-
-    def visit_If(self, node: ast.If) -> None:
-        if "TYPE_CHECKING" in ast.unparse(node.test):
-            self._visit("never", node.body)
-            self._visit(self.when, node.orelse)
-        else:
-            self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        self._visit("never" if self.when == "never" else "call", ast.iter_child_nodes(node))
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - the visitor's own spelling
-    visit_Lambda = visit_FunctionDef  # noqa: N815
-
-    def _visit(self, when: str, nodes: Iterable[ast.AST]) -> None:
-        before, self.when = self.when, when
-        for node in nodes:
-            self.visit(node)
-        self.when = before
-
-
 def imports_of(source: str, module: str, *, package: bool = False) -> list[Import]:
-    """Return the imports of a module's source."""
-    visitor = Imports(module, module if package else module.rpartition(".")[0])
-    visitor.visit(ast.parse(source))
-    return visitor.found
+    """Return the imports of a module's source, also those for type checking and those inside functions."""
+    inside = module if package else module.rpartition(".")[0]
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [Import(module, alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), inside)
+            found += [Import(module, f"{base}.{alias.name}", node.lineno) for alias in node.names]
+    return found
 
 
 @cache
@@ -199,42 +156,39 @@ def test_texts_reach_a_terminal_through_one_function_which_spells_control_charac
     assert escaping == {"tasks.documents.terminal"}
 
 
-def test_heavy_libraries_are_imported_when_they_are_needed() -> None:
-    early = [
-        str(each)
-        for each in all_imports()
-        if each.root in HEAVY and each.when == "start" and not each.module.startswith("flows.")
-    ]
-    assert early == []
+def names_of_tasks() -> list[str]:
+    return [name for name in modules() if name.startswith("tasks.")]
 
 
-def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> None:
-    reached: set[str] = set()
-    waiting = [
-        "flows.cli.program",
-        *(
-            f"flows.cli.commands.{entry.implementation.partition('.')[0]}"
-            for entry in COMMANDS.values()
-            if entry.implementation
-        ),
-    ]
-    while waiting:
-        name = waiting.pop()
-        if name in reached or name not in modules():
-            continue
-        reached.add(name)
-        parents = name.split(".")
-        waiting += [".".join(parents[:end]) for end in range(1, len(parents))]
-        for each in all_imports():
-            if each.module == name and each.when == "start":
-                waiting += [each.imported, each.imported.rpartition(".")[0]]
-    early = [
-        str(each)
-        for each in all_imports()
-        if each.module in reached and each.when == "start" and each.root in HEAVY
-    ]
-    assert early == []
-    assert {"flows.cli.commands.evaluate", "flows.cli.options", "tasks.core.errors"} <= reached
+def names_of_the_command_line() -> list[str]:
+    """What the command line imports at its start."""
+    commands = {entry.implementation.partition(".")[0] for entry in COMMANDS.values() if entry.implementation}
+    return ["flows.cli.program", *(f"flows.cli.commands.{name}" for name in sorted(commands))]
+
+
+IN_WORKERS = ("execution.judge_job", "execution.rules", "execution.run_times", "metrics.rules")
+"""Modules of scoring that run inside the workers: a worker that was killed has to be replaced within a moment."""
+STARTS = {
+    "tasks": (names_of_tasks(), HEAVY),
+    "command line": (names_of_the_command_line(), HEAVY),
+    "workers": (
+        [f"tasks.scoring.{name}" for name in IN_WORKERS],
+        (*HEAVY, "sqlglot", "pydantic", "numpy", "asyncio"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "heavy"), STARTS.values(), ids=STARTS)
+def test_heavy_libraries_are_imported_when_they_are_needed(names: list[str], heavy: tuple[str, ...]) -> None:
+    program = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        f"    early = [heavy for heavy in {heavy!r} if heavy in sys.modules]\n"
+        "    assert not early, f'{name} imports {early}'\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, *names], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["list"]], ids=" ".join)
@@ -251,37 +205,3 @@ def test_asking_for_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "evaluate" in ran.stdout or "demo" in ran.stdout
     assert ran.stdout.splitlines()[-1] == "LOADED"
-
-
-def test_the_collector_tells_start_from_call_and_sees_through_every_spelling() -> None:
-    source = """
-import prefect.settings
-from typing import TYPE_CHECKING
-if TYPE_CHECKING:
-    import mlflow
-else:
-    import torch
-try:
-    from pandas import DataFrame
-except ImportError:
-    pass
-class A:
-    import duckdb
-    def f(self):
-        import matplotlib.pyplot
-        async def g():
-            from ..errors import CrosscheckError
-from . import b
-"""
-    found = {each.imported: each.when for each in imports_of(source, "tasks.a.m")}
-    assert found == {
-        "prefect.settings": "start",
-        "typing.TYPE_CHECKING": "start",
-        "mlflow": "never",
-        "torch": "start",
-        "pandas.DataFrame": "start",
-        "duckdb": "start",
-        "matplotlib.pyplot": "call",
-        "tasks.errors.CrosscheckError": "call",
-        "tasks.a.b": "start",
-    }

@@ -1,10 +1,12 @@
-"""What a developer joins with: the workflow, the site, the hooks, the choice of tests."""
+"""What a developer joins with: the workflow, the site, the hooks, the choice of tests, the tests' own ground rules."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -14,7 +16,9 @@ from tests.support.command_line import ROOT
 
 
 @pytest.mark.slow
-def test_the_site_builds_from_the_pages_and_has_the_python_interface(tmp_path: Path) -> None:
+def test_the_site_builds_from_the_pages_has_the_python_interface_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,
@@ -27,13 +31,6 @@ def test_the_site_builds_from_the_pages_and_has_the_python_interface(tmp_path: P
     assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= pages
     reference = (tmp_path / "reference" / "index.html").read_text(encoding="utf-8")
     assert "Crosscheck.evaluate" in reference
-
-
-@pytest.mark.slow
-def test_no_page_of_the_site_loads_anything_from_another_host(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(tmp_path)], cwd=ROOT, check=True
-    )
     for page in tmp_path.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="https?:|<link[^>]*\shref="https?:', text)
@@ -99,12 +96,43 @@ def described_in_vain(node: ast.ClassDef) -> list[str]:
     return [] if node.bases else sorted(names - defined)
 
 
-def test_a_field_that_is_gone_is_found_in_a_docstring() -> None:
-    source = (
-        '"""A class.\n\nAttributes:\n    kept: a field.\n    gone: none.\n    set: one.\n"""\nkept: int\n'
-    )
-    method = "def begin(self) -> None:\n    self.set = 1\n"
-    body = "".join(f"    {line}\n" for line in (source + method).splitlines())
-    (node,) = ast.parse(f"class Example:\n{body}").body
-    assert isinstance(node, ast.ClassDef)
-    assert described_in_vain(node) == ["gone"]
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).with_name("conftest.py").read_text()
+
+
+def run_with(pytester: pytest.Pytester, test: str) -> pytest.RunResult:
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini("[pytest]\nmarkers =\n    shared_data: needs data")
+    pytester.makepyfile(test)
+    with mock.patch.dict(os.environ):  # the hook of conftest.py changes it
+        return pytester.runpytest_inprocess("-q", "-rs", "-p", "no:cacheprovider")
+
+
+def test_no_test_sees_the_developers_keys_or_servers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "MLFLOW_TRACKING_URI", "PREFECT_API_URL"):
+        monkeypatch.setenv(name, "http://real")
+    monkeypatch.setenv("CROSSCHECK_HOME", "/home/real")
+    run_with(
+        pytester,
+        """
+        import os
+        def test_environment():
+            assert "http://real" not in os.environ.values()
+            assert "crosscheck-tests-" in os.environ["CROSSCHECK_HOME"]
+    """,
+    ).assert_outcomes(passed=1)
+
+
+def test_absent_shared_data_skips_and_says_where_to_get_it_or_fails_where_it_is_required(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_DATA", "/nowhere")
+    monkeypatch.delenv("CROSSCHECK_REQUIRE_SHARED", raising=False)
+    result = run_with(pytester, "def test_it(shared_data): pass")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*no benchmark data at /nowhere*bird-bench*"])
+    monkeypatch.setenv("CROSSCHECK_REQUIRE_SHARED", "1")
+    run_with(pytester, "def test_it(shared_data): pass").assert_outcomes(errors=1)

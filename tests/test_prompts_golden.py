@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +44,8 @@ from tasks.stages.rsl_sql import (
     self_correction,
 )
 from tests.support.agent_prompts import AGENT_CASES
-from tests.support.candidate_prompts import CANDIDATE_CASES
 from tests.support.dac_prompts import DAC_CASES
-from tests.support.native_prompts import NATIVE_CASES
-from tests.support.sea_prompts import SEA_CASES
+from tests.support.prompt_cases import CANDIDATE_CASES, NATIVE_CASES, SEA_CASES
 from tests.support.stage_bench import (
     DEMONSTRATIONS,
     ENDLESS,
@@ -170,7 +167,6 @@ def correction(
 def description(table: str, *columns: str, renamed: str = "") -> Case:
     def case(bench: Bench) -> Awaitable[object]:
         found = bench.schema.table(table)
-        assert found is not None
         if renamed:
             found = replace(found, name=renamed, columns=(replace(found.columns[0], name=columns[0]),))
         view = SchemaView(Schema("museum", (found,), dialect="sqlite"), descriptions=True)
@@ -302,43 +298,12 @@ def test_sections_come_in_the_papers_order(name: str) -> None:
     assert re.findall(r"^### (.+)$", text, re.MULTILINE) == [*ORDER[name], "Reply"]
 
 
-def test_with_the_task_last_prompts_of_all_stages_begin_with_the_same_message_and_schema() -> None:
-    first, second = (
-        (GOLDEN / f"{name}.task_last.txt").read_text(encoding="utf-8")
-        for name in ("preliminary_sql", "forward_link")
-    )
-    same = "".join(
-        one for one, other in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    )
-    assert same.endswith("\n\n### Task\nYou ")
-    assert re.findall(r"^### (.+)$", same, re.MULTILINE) == [*DATABASE, "Task"]
-
-
 def copied_prompts(folder: Path) -> Path:
     copy = folder / "prompts"
     copy.mkdir()
     for path in (find_conf() / "prompts").glob("*.jinja"):
         (copy / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     return copy
-
-
-def test_the_digest_of_a_prompt_covers_the_template_and_the_shared_sections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    digests = []
-    for changed in ("", "forward_link.jinja", "_sections.jinja", "augmented_sql.jinja"):
-        conf = tmp_path / (changed or "same")
-        conf.mkdir()
-        copy = copied_prompts(conf)
-        if changed:
-            with (copy / changed).open("a", encoding="utf-8") as file:
-                file.write("{# a remark #}")
-        monkeypatch.setenv("CROSSCHECK_CONF", str(conf))
-        digests.append(prompts.digest("forward_link"))
-        monkeypatch.delenv("CROSSCHECK_CONF")
-    same, own, sections, other = digests
-    assert same == other == prompts.digest("forward_link")
-    assert len({same, own, sections}) == 3
 
 
 @pytest.mark.parametrize(
@@ -355,10 +320,6 @@ def test_a_broken_template_is_a_configuration_error_that_names_file_and_line(
     monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path))
     with pytest.raises(ConfigurationError, match=said):
         prompts.check()
-
-
-def test_the_shipped_templates_are_sound() -> None:
-    prompts.check()
 
 
 def test_a_wrong_prompt_block_or_variable_is_a_configuration_error() -> None:

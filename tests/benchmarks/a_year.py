@@ -299,7 +299,7 @@ def cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def mlflow_page(home: Home, runs: int = ROWS) -> Callable[[], object]:
+def mlflow_page(home: Home) -> Callable[[], object]:
     """Return the query of MLflow's page of runs: the latest of an experiment."""
     from mlflow import MlflowClient
 
@@ -309,7 +309,7 @@ def mlflow_page(home: Home, runs: int = ROWS) -> Callable[[], object]:
 
     def ask() -> object:
         return client.search_runs(
-            [experiment.experiment_id], order_by=["attributes.start_time DESC"], max_results=runs
+            [experiment.experiment_id], order_by=["attributes.start_time DESC"], max_results=ROWS
         )
 
     return ask
@@ -348,8 +348,6 @@ def measure(small: Home, large: Home, given: argparse.Namespace) -> None:
         print_line(name, *found)
     pages = mlflow_page(small), mlflow_page(large)
     print_line(f"MLflow's page, {ROWS} runs", *best(3 * given.repeats, *pages))
-    full = mlflow_page(large, 100)
-    print(f"MLflow's full page, 100 runs: {best(3, full, full)[0]:.2f} s")
 
 
 def print_line(name: str, small: float, large: float) -> None:

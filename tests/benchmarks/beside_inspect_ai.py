@@ -14,7 +14,6 @@ Processor time is that of a program's whole process tree.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,8 +25,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.backbone.cache.store import open_reply_cache
@@ -36,6 +33,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.settings.assemble import benchmark_settings
 from tasks.settings.home import find_conf
 from tests.benchmarks.local_api import local_api, replies_as_in_life
+from tests.benchmarks.parts import local_backbone, processor_time
 from tests.support.command_line import CommandLine
 
 VERSION = "inspect-ai==0.3.285"
@@ -53,14 +51,14 @@ def inspect_program(folder: Path) -> Path:
 
 def measure(words: list[str], environment: dict[str, str], folder: Path) -> tuple[float, float]:
     """Run a program to its end; return its seconds and its seconds of processor time."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, started = processor_time(), time.monotonic()
     ended = subprocess.run(
         words, env={**os.environ, **environment}, cwd=folder, capture_output=True, text=True
     )
-    seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds, processor = time.monotonic() - started, processor_time() - before
     if ended.returncode:
         raise SystemExit(f"{words[:4]}: {ended.stdout[-500:]}{ended.stderr[-2000:]}")
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, processor
 
 
 class Questions:
@@ -77,29 +75,11 @@ class Questions:
             self.benchmark, {name: database.schema for name, database in self.databases.items()}
         )
 
-    def backbone(self, url: str) -> Path:
-        """Write the settings of the backbone."""
-        file = self.folder / f"local-{url.rpartition(':')[2].partition('/')[0]}.yaml"
-        settings = {
-            "name": "local",
-            "model": "local",
-            "base_url": url,
-            "concurrency": IN_FLIGHT,
-            "response_mode": "json_schema",
-        }
-        file.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        return file
-
     def evaluate(self, url: str, count: int, home: Path, *more: str) -> list[str]:
         """Return the command that evaluates the first questions."""
-        chosen = (
-            "--benchmark",
-            "spider-dev",
-            "--backbone",
-            str(self.backbone(url)),
-            "--pipeline",
-            self.pipeline,
-        )
+        settings = {"concurrency": IN_FLIGHT, "response_mode": "json_schema"}
+        backbone = local_backbone(self.folder, url, **settings)
+        chosen = ("--benchmark", "spider-dev", "--backbone", backbone, "--pipeline", self.pipeline)
         folders = ("--data", str(self.data), "--home", str(home), "--questions", f"@{self._ids(count)}")
         return CommandLine(home).command("evaluate", "--json", *chosen, *folders, *more)
 

@@ -1,7 +1,8 @@
 """What the sandbox adds to a query: `python tests/benchmarks/cost_of_queries.py URL... [--queries 1000]`.
 
 For each database (a path or a URL, as a role that only reads), the same query many times: in a worker of the sandbox,
-and by the bare driver in this process. Prints milliseconds per query.
+and by the bare driver in this process. Prints milliseconds per query, and of SQLite how long after its deadline an
+endless query returns.
 """
 
 import argparse
@@ -17,6 +18,9 @@ from tasks.database.engine import engine_of
 from tasks.database.engines import mysql as mysql_opening
 from tasks.database.engines import postgresql as postgresql_opening
 from tasks.database.sandbox.workers import SqlWorkers
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+DEADLINE_S = 0.5
 
 
 def bare(database: Database) -> Callable[[str], Any]:
@@ -48,6 +52,14 @@ async def measure(url: str, queries: int) -> None:
         for _ in range(queries):
             assert (await workers.execute(database, sql)).ok
         ours = (time.perf_counter() - started) / queries
+        if database.location.engine == "sqlite":
+            started = time.perf_counter()
+            stopped = await workers.execute(database, ENDLESS, timeout_s=DEADLINE_S)
+            late = time.perf_counter() - started - DEADLINE_S
+            after = await workers.execute(database, sql)
+            print(
+                f"endless: {stopped.status} {late * 1000:.0f} ms after the deadline; the next one is {after.status}"
+            )
     execute = bare(database)
     execute(sql)
     started = time.perf_counter()

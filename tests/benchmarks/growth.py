@@ -22,8 +22,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from flows.pipelines.pipeline import Context, pipeline_of
@@ -40,6 +38,7 @@ from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.schema_prompt import schema_room
+from tests.benchmarks.parts import local_backbone, options_of
 from tests.benchmarks.speed_of_a_second_run import synthetic
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine
@@ -135,17 +134,10 @@ def questions(given: argparse.Namespace) -> None:
             server.keep = False
             server.answer = lambda body: '{"sql": "SELECT 1"}'
             benchmark = synthetic(Path(given.data), Path(folder), count, 0)
-            backbone = Path(folder) / "local.yaml"
-            settings = {
-                "model": "local",
-                "base_url": server.base_url,
-                "concurrency": 128,
-                "unreadable_limit": 0,
-            }
-            backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
+            backbone = local_backbone(Path(folder), server.base_url, concurrency=128)
             command = CommandLine(Path(folder) / "home")
             ran = measure(
-                command, "evaluate", "--backbone", str(backbone), "--benchmark", str(benchmark), "--json",
+                command, "evaluate", "--backbone", backbone, "--benchmark", str(benchmark), "--json",
                 "--pipeline", given.pipeline, "--data", str(Path(folder) / "data"),
             )  # fmt: skip
             print(
@@ -157,9 +149,7 @@ def questions(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = options_of(__doc__)
     options.add_argument("--schemas", action="store_true")
     options.add_argument("--questions", type=int, nargs="*", default=[])
     options.add_argument("--pipeline", default="rsl-sql")

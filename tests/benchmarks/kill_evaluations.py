@@ -10,7 +10,6 @@ process is killed, and the same command continues it, or a machine with its work
 A try during which this script was itself stopped for seconds, and its model server with it, says nothing: it counts as void.
 """
 
-import argparse
 import json
 import random
 import shutil
@@ -29,6 +28,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.backbone.cache.store import open_reply_cache
+from tests.benchmarks.parts import options_of
 from tests.flows.conftest import answer_as_offline
 from tests.support import command_line
 from tests.support.command_line import CommandLine, wait_until
@@ -142,9 +142,7 @@ def shards(place: Path, server: FakeOpenAI, backbone: str) -> Iterator[Shards]:
 
 def main() -> int:
     """Run the series and print its figures; the exit code is 1 if a table differs or an answer was lost or bought twice."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -24,6 +24,7 @@ from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.sql.skeleton import skeleton
+from tests.benchmarks.parts import options_of
 
 K = 3
 DIALECT = "sqlite"
@@ -112,9 +113,7 @@ def cost(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--benchmarks", nargs="+", default=["spider-dev", "bird-dev:717-845"])

@@ -1,8 +1,8 @@
 r"""How long a browser takes to open the page of a run of 1,534 questions. A script, not a test:
 
-    python tests/benchmarks/speed_of_a_run_page.py [PAGE] [--questions 1534] [--repeats 3]
+    python tests/benchmarks/speed_of_a_run_page.py [--questions 1534] [--repeats 3]
 
-Without PAGE, a run of the demo with RSL-SQL and the offline backbone is made, and its questions, with all their stages,
+A run of the demo with RSL-SQL and the offline backbone is made, and its questions, with all their stages,
 prompts, replies and results, are repeated under new ids. Chromium, headless, opens the page until its script has run
 and it is laid out, and an empty page for comparison. Printed are the least seconds of each, and the least seconds of
 processor time, which other programs on the machine change little; their difference is what the page takes. The target
@@ -10,7 +10,6 @@ is 2 s of processor time.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from tasks.documents.html import html
 from tasks.pages.run_page import run_page
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
+from tests.benchmarks.parts import processor_time
 
 TARGET_S = 2.0
 EMPTY = "<!DOCTYPE html><title>empty</title>"
@@ -34,16 +34,8 @@ EMPTY = "<!DOCTYPE html><title>empty</title>"
 
 def long_page(home: Home, questions: int) -> str:
     """Return the page of a run of the demo whose questions are repeated."""
-    command = [
-        sys.executable,
-        "-m",
-        "flows.cli",
-        "evaluate",
-        "--pipeline",
-        "rsl-sql",
-        "--home",
-        str(home.path),
-    ]
+    evaluate = ["evaluate", "--pipeline", "rsl-sql", "--home", str(home.path)]
+    command = [sys.executable, "-m", "flows.cli", *evaluate]
     subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[2])
     warehouse = Warehouse(home.warehouse)
     stored = warehouse.read_run(warehouse.runs()[0].run_id)
@@ -54,44 +46,29 @@ def long_page(home: Home, questions: int) -> str:
         view = views[number % len(views)]
         question = replace(view.score.question, id=str(number), text=f"{view.score.question.text} ({number})")
         repeated.append(replace(view, score=replace(view.score, question=question)))
-    whole = replace(stored, rows=tuple(each.score for each in repeated))
+    whole = stored.model_copy(update={"rows": tuple(each.score for each in repeated)})
     return html(run_page(view_run(whole, folders), question_objects(repeated)))
 
 
 def seconds(page: Path) -> tuple[float, float]:
     """Return how long a browser takes from its start to the page's text: seconds, and of those on a processor."""
     with tempfile.TemporaryDirectory() as profile:
-        options = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--single-process",
-            "--no-zygote",
-            f"--user-data-dir={profile}",
-        ]
-        started, before = time.perf_counter(), os.times()
-        subprocess.run(["chromium", *options, "--dump-dom", page.as_uri()], check=True, capture_output=True)
-        after = os.times()
-        processor = (
-            after.children_user - before.children_user + after.children_system - before.children_system
-        )
-        return time.perf_counter() - started, processor
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--single-process", "--no-zygote"]
+        words = ["chromium", *options, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
+        started, before = time.perf_counter(), processor_time()
+        subprocess.run(words, check=True, capture_output=True)
+        return time.perf_counter() - started, processor_time() - before
 
 
 def main() -> None:
     """Build and measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("page", type=Path, nargs="?")
     parser.add_argument("--questions", type=int, default=1534)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page, empty = Path(folder) / "page.html", Path(folder) / "empty.html"
-        text = (
-            given.page.read_text(encoding="utf-8")
-            if given.page
-            else long_page(Home(Path(folder)), given.questions)
-        )
+        text = long_page(Home(Path(folder)), given.questions)
         page.write_text(text, encoding="utf-8")
         empty.write_text(EMPTY, encoding="utf-8")
         found = [(*seconds(page), *seconds(empty)) for _ in range(given.repeats)]

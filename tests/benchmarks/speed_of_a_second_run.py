@@ -8,7 +8,6 @@ request of some questions, which fail; answers them, so that only these are aske
 prints of each command the seconds, the seconds of CPU of it and of Prefect's server, and the paid calls.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.benchmarks.parts import local_backbone, options_of
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
@@ -45,25 +45,17 @@ def synthetic(data: Path, folder: Path, questions: int, failing: int) -> Path:
     file = folder / "many.yaml"
     settings = {"layout": "spider", "folder": "many", "questions": "dev.json", "tables": "tables.json"}
     settings |= {"databases": "database", "train": "train.json", "train_gold": "train_gold.sql"}
-    settings |= {
-        "revision": "1.0",
-        "rule": "spider",
-        "timeout_s": 60,
-        "description": "Questions of Spider dev",
-    }
+    settings |= {"revision": "1.0", "rule": "spider", "timeout_s": 60, "description": "Spider dev"}
     file.write_text(yaml.safe_dump(settings), encoding="utf-8")
     return file
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = options_of(__doc__)
     options.add_argument("--questions", type=int, default=1534)
     options.add_argument("--failed", type=int, default=50)
     options.add_argument("--in-flight", type=int, default=128)
     options.add_argument("--data", default="data", help="folder of the benchmarks' files")
-    options.add_argument("--keep", help="working folder that is kept, for a profile")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
         server.keep = False
@@ -75,28 +67,12 @@ def main() -> None:
             return '{"sql": "SELECT 1"}'
 
         server.answer = answer
-        kept = Path(given.keep or folder)
+        kept = Path(folder)
         benchmark = synthetic(Path(given.data), kept, given.questions, given.failed)
-        backbone = kept / "local.yaml"
-        settings = {
-            "model": "local",
-            "base_url": server.base_url,
-            "concurrency": given.in_flight,
-            "retries": 0,
-            "unreadable_limit": 0,
-        }
-        backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        backbone = local_backbone(kept, server.base_url, concurrency=given.in_flight, retries=0)
         command = CommandLine(kept / "home")
-        arguments = (
-            "evaluate",
-            "--backbone",
-            str(backbone),
-            "--benchmark",
-            str(benchmark),
-            "--json",
-            "--again",
-        )
-        arguments += ("--pipeline", "rsl-sql", "--data", str(kept / "data"))
+        what = ("--backbone", backbone, "--benchmark", str(benchmark), "--data", str(kept / "data"))
+        arguments = ("evaluate", "--pipeline", "rsl-sql", *what, "--json", "--again")
         for what in ("first run", "failed questions asked again", "second run"):
             ran = measure(command, *arguments)
             broken = False

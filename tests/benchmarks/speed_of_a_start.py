@@ -12,17 +12,15 @@ Beside them stand the seconds that an empty Python process takes, as a measure o
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.benchmarks.parts import local_backbone, processor_time
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
 
@@ -30,15 +28,13 @@ from tests.support.fake_openai import FakeOpenAI
 def timed(name: str, command: CommandLine, server: FakeOpenAI, *arguments: str) -> str:
     """Run a command, print its times, and return its standard output."""
     server.requests.clear()
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, started = processor_time(), time.monotonic()
     process = command.start_anew(*arguments)
     assert process.stderr is not None
     said = process.stderr.readline()
     line = f"{time.monotonic() - started:6.2f} s" if said else "       -"
     out, err = process.communicate(timeout=600)
-    total = time.monotonic() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    total, cpu = time.monotonic() - started, processor_time() - before
     first = f"{server.requests[0].at - started:6.2f} s" if server.requests else "       -"
     calls = len(server.requests)
     print(
@@ -56,12 +52,10 @@ def main() -> None:
     print(f"an empty Python process: {time.monotonic() - started:.2f} s")
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
         server.answer = lambda body: '{"sql": "SELECT 1"}'
-        backbone = Path(folder) / "local.yaml"
-        settings = {"model": "local", "base_url": server.base_url, "unreadable_limit": 0}
-        backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        backbone = local_backbone(Path(folder), server.base_url)
         os.environ.pop("PREFECT_API_URL", None)
         command = CommandLine(Path(folder) / "home")
-        evaluate = ("evaluate", "--backbone", str(backbone), "--json", "--limit")
+        evaluate = ("evaluate", "--backbone", backbone, "--json", "--limit")
         timed("--help", command, server, "--help")
         timed("evaluate, fresh folder", command, server, *evaluate, "5")
         timed("evaluate, folder that exists", command, server, *evaluate, "10")
@@ -69,20 +63,10 @@ def main() -> None:
         timed("evaluate, the finished run shown", command, server, *evaluate, "10")
         databases = sorted((command.home / "benchmarks" / "demo").rglob("*.sqlite"))
         smallest = str(min(databases, key=lambda path: path.stat().st_size))
-        timed(
-            "answer",
-            command,
-            server,
-            "answer",
-            "How many?",
-            "--database",
-            smallest,
-            "--backbone",
-            str(backbone),
-        )
-        questions = json.loads(
-            (command.home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8")
-        )
+        answer = ("answer", "How many?", "--database", smallest, "--backbone", backbone)
+        timed("answer", command, server, *answer)
+        demo = command.home / "benchmarks" / "demo" / "dev.json"
+        questions = json.loads(demo.read_text(encoding="utf-8"))
         predictions = Path(folder) / "predictions.json"
         predicted = {
             str(n): f"{each['SQL']}\t----- bird -----\t{each['db_id']}" for n, each in enumerate(questions)

@@ -7,10 +7,8 @@ processor time of all processes of an evaluation, and of the same command once m
 and the bytes that a turn takes in the store of stage results and in the reply cache, the mean and the most.
 """
 
-import argparse
 import json
 import os
-import resource
 import sqlite3
 import sys
 import tempfile
@@ -19,10 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.benchmarks.parts import local_backbone, options_of, processor_time
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, tool_calls
 
@@ -44,12 +41,10 @@ def model(turns: int, body: Body) -> Behaviour:
 
 def timed(name: str, command: CommandLine, turns: int, *arguments: str) -> None:
     """Run a command, and print its times."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, started = processor_time(), time.monotonic()
     process = command.start_anew(*arguments)
     out, err = process.communicate(timeout=3600)
-    total = time.monotonic() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    total, cpu = time.monotonic() - started, processor_time() - before
     if process.returncode:
         sys.exit(err)
     found: dict[str, Any] = json.loads(out)
@@ -59,7 +54,7 @@ def timed(name: str, command: CommandLine, turns: int, *arguments: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--benchmark", default="spider-dev")
     parser.add_argument("--data", default=os.environ.get("CROSSCHECK_DATA", ""))
     parser.add_argument("--limit", default="500")
@@ -68,18 +63,14 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=128)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
-        server.respond, server.latency, server.keep = (
-            lambda body: model(given.turns, body),
-            given.latency,
-            False,
-        )
-        backbone = Path(folder) / "local.yaml"
-        settings = {"model": "local", "base_url": server.base_url, "response_mode": "text"}
-        backbone.write_text(yaml.safe_dump(settings | {"concurrency": given.in_flight}), encoding="utf-8")
+        server.respond = lambda body: model(given.turns, body)
+        server.latency, server.keep = given.latency, False
+        settings = {"response_mode": "text", "concurrency": given.in_flight}
+        backbone = local_backbone(Path(folder), server.base_url, **settings)
         command = CommandLine(Path(folder) / "home")
         evaluate = (
             "evaluate", "--json", "--again", "--benchmark", given.benchmark, "--data", given.data,
-            "--backbone", str(backbone), "--pipeline", "agent", "--limit", given.limit,
+            "--backbone", backbone, "--pipeline", "agent", "--limit", given.limit,
             "--set", f"pipeline.limits.turns={given.turns + 3}",
         )  # fmt: skip
         timed("first", command, given.turns, *evaluate)

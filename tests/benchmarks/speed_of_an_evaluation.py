@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -47,6 +46,7 @@ from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.settings.backbone import BackboneSettings
 from tests.benchmarks.local_api import local_api, replies_as_in_life
+from tests.benchmarks.parts import local_backbone, options_of
 from tests.support.command_line import CommandLine
 
 GRID = ((1.0, 32), (1.0, 128), (0.1, 64))
@@ -189,20 +189,11 @@ class Cell:
 
     def lines(self) -> str:
         """Return what is printed."""
-        per_call, result = 1000 / self.calls, self.first.result
-        ideal = ", ".join(f"{way} {share:.2f}" for way, share in self.efficiency.items())
+        result, shown = self.first.result, self.shown
         return (
-            f"{self.calls} calls of {self.latency} s, {self.in_flight} in flight: plain {self.plain_s:.1f} s; "
-            f"evaluation {result['seconds']:.1f} s, share {self.plain_s / result['seconds']:.2f}; command "
-            f"{self.first.seconds:.1f} s, share {self.plain_s / self.first.seconds:.2f}\n"
-            f"  CPU per call: {self.first.cpu_s * per_call:.2f} ms, Prefect's server "
-            f"{self.first.server_cpu_s * per_call:.2f} ms, plain {self.plain_cpu_s * per_call:.2f} ms; "
-            f"{self.database * per_call / 1e6:.2f} KB of Prefect's database, {result['prefect']['recorded']} of "
-            f"{result['prefect']['task_runs']} task runs recorded\n"
-            f"  cached re-run: {self.again.seconds:.1f} s, CPU {self.again.cpu_s + self.again.server_cpu_s:.1f} s, "
-            f"{self.again.result['cost']['calls']} calls; the finished run shown: {self.shown.seconds:.1f} s, CPU "
-            f"{self.shown.cpu_s + self.shown.server_cpu_s:.1f} s\n  EX {result['correct']} of {result['total']}; "
-            f"share of ideal: {ideal}"
+            f"{HEADER}\n{self.row()}\n{self.calls} calls; the command {self.first.seconds:.1f} s; the finished run "
+            f"shown {shown.seconds:.1f} s, CPU {shown.cpu_s + shown.server_cpu_s:.1f} s; EX {result['correct']} of "
+            f"{result['total']}; {result['prefect']['recorded']} of {result['prefect']['task_runs']} task runs recorded"
         )
 
     def row(self) -> str:
@@ -226,12 +217,10 @@ HEADER = (
 def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
     reply = as_in_life(chosen) if chosen.golds else '{"sql": "SELECT 1"}'
     with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail, reply) as url:
-        backbone = Path(folder) / "local.yaml"
-        settings = {"model": "local", "base_url": url, "concurrency": in_flight, "unreadable_limit": 0}
-        backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        backbone = local_backbone(Path(folder), url, concurrency=in_flight)
         command = CommandLine(Path(folder) / "home")
         what = ("--benchmark", chosen.benchmark, "--pipeline", chosen.pipeline, "--data", chosen.data)
-        arguments = ("evaluate", "--backbone", str(backbone), *what, "--json")
+        arguments = ("evaluate", "--backbone", backbone, *what, "--json")
         limit = ("--limit", str(chosen.questions))
         command.run(*arguments, "--limit", "1", "--backbone", "offline")  # builds the demo and the stores
         size = database_bytes(command.home)
@@ -312,9 +301,7 @@ def database_bytes(home: Path) -> int:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = options_of(__doc__)
     options.add_argument("--benchmark", default="demo")
     options.add_argument("--pipeline", default="rsl-sql")
     options.add_argument("--data", default="data", help="folder of the benchmark's files")

@@ -2,8 +2,6 @@ r"""How fast SQL is executed and scored beside the plain way. A script, not a te
 
     python tests/benchmarks/speed_of_scoring.py --data FOLDER
 
-- executor: a query through the sandbox's worker beside the same query with sqlite3 on one connection; how long after
-  its deadline an endless query returns, and that the next one runs;
 - score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
   works (`plain_evaluator.py`): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and
   8,500 golds of Spider against themselves;
@@ -15,13 +13,10 @@ The command and the evaluator are whole processes, from their start to their end
 before, as pip does when it installs. Seconds depend on what else the machine does; compare the ratios.
 """
 
-import argparse
 import asyncio
 import compileall
 import json
 import os
-import resource
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -36,43 +31,17 @@ import yaml
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tasks.database.database import Database, open_database
+from tasks.database.database import open_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tests.benchmarks.parts import options_of, processor_time
 from tests.support.command_line import CommandLine
 
 EVALUATOR = Path(__file__).with_name("plain_evaluator.py")
 LOGGING = Path(__file__).with_name("plain_logging.py")
 COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-QUERIES = 2_000
-DEADLINE_S = 0.5
-
-
-async def executor(database: Database, path: Path) -> None:
-    """Print what the worker adds to a query, and to a deadline."""
-    async with SqlWorkers(1) as workers:
-        await workers.execute(database, "SELECT 1")
-        started, cpu = time.perf_counter(), time.process_time()
-        for _ in range(QUERIES):
-            await workers.execute(database, "SELECT 1")
-        sandboxed, here = time.perf_counter() - started, time.process_time() - cpu
-        started = time.perf_counter()
-        stopped = await workers.execute(database, ENDLESS, timeout_s=DEADLINE_S)
-        late = time.perf_counter() - started - DEADLINE_S
-        after = await workers.execute(database, "SELECT 1")
-    with sqlite3.connect(path) as connection:
-        started = time.perf_counter()
-        for _ in range(QUERIES):
-            connection.execute("SELECT 1").fetchall()
-        plain = time.perf_counter() - started
-    added = (sandboxed - plain) * 1000 / QUERIES
-    print(f"executor: {added:.3f} ms over sqlite3 for a query ({here * 1000 / QUERIES:.3f} ms of CPU here)")
-    print(
-        f"executor: {stopped.status} {late * 1000:.0f} ms after the deadline; the next query is {after.status}"
-    )
 
 
 @dataclass(frozen=True)
@@ -179,10 +148,9 @@ def timed(
     words: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> tuple[float, float, str]:
     """Run a command; return its seconds, the processor seconds of all of its processes, and what it printed."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, started = processor_time(), time.perf_counter()
     ran = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=True)
-    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran.stdout
+    return time.perf_counter() - started, processor_time() - before, ran.stdout
 
 
 async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], folder: Path) -> None:
@@ -204,9 +172,7 @@ async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], 
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = options_of(__doc__)
     options.add_argument("--data", type=Path, default=Path("data"), help="folder of the benchmarks' files")
     options.add_argument("--changed", type=int, default=4829)
     options.add_argument("--golds", type=int, default=8500)
@@ -215,37 +181,22 @@ def main() -> None:
         compileall.compile_dir(str(ROOT / package), quiet=1)
     spider, bird = given.data / "spider", given.data / "bird"
     hero = bird / "dev_databases/superhero/superhero.sqlite"
-    asyncio.run(executor(open_database(Location("sqlite", str(hero.resolve())), "superhero"), hero))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         questions, predicted = superhero(given.data)
         file = given.data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
         published = [("superhero", predicted[str(one["question_id"])], one["SQL"]) for one in questions]
         ids = f"{questions[0]['question_id']}-{questions[-1]['question_id']}"
-        compare(
-            Pairs("published", published, "bird-dev", given.data, file),
-            folder,
-            {"superhero": hero},
-            "--questions",
-            ids,
-        )
+        pairs = Pairs("published", published, "bird-dev", given.data, file)
+        compare(pairs, folder, {"superhero": hero}, "--questions", ids)
         mlflow_alone(folder)
-        many = benchmark_of(
-            "changed",
-            folder,
-            "bird",
-            bird / "dev_tables.json",
-            bird / "dev_databases",
-            changed(questions, given.changed),
-        )
+        cut, tables = changed(questions, given.changed), bird / "dev_tables.json"
+        many = benchmark_of("changed", folder, "bird", tables, bird / "dev_databases", cut)
         compare(many, folder, {"superhero": hero})
         golds = spider_golds(spider, given.golds)
         files = {name: spider / "database" / name / f"{name}.sqlite" for name, _, _ in golds}
-        compare(
-            benchmark_of("golds", folder, "spider", spider / "tables.json", spider / "database", golds),
-            folder,
-            files,
-        )
+        tables, databases = spider / "tables.json", spider / "database"
+        compare(benchmark_of("golds", folder, "spider", tables, databases, golds), folder, files)
         asyncio.run(judging(golds, files, folder))
 
 

@@ -116,7 +116,7 @@ def reply_cache(text: str, folder: Path) -> None:
 def warehouse(text: str, folder: Path) -> None:
     store = Warehouse(folder / "warehouse.duckdb")
     run = hostile(text)[0]
-    report = report_of(run.rows, ("1_preliminary_sql",))
+    report = report_of(run.rows)
     store.finish(record_of(run, report))
     found = store.read_run(run.run_id).rows
     assert found[:4] + found[5:] == run.rows[:4] + run.rows[5:]

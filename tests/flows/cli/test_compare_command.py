@@ -17,7 +17,7 @@ from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.runs import Warehouse
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.in_process import run
-from tests.tasks.results.comparison_samples import FINAL, two_runs, with_row
+from tests.tasks.results.comparison_samples import two_runs, with_row
 from tests.tasks.results.samples import make_run, report_of
 
 A, B = "20261121-020000-00000a", "20261121-020001-00000b"
@@ -34,7 +34,7 @@ def keep(home: Path, runs: Sequence[RunRecord]) -> None:
     """Write runs as evaluations do."""
     warehouse = Warehouse(home / "warehouse.duckdb")
     for each in runs:
-        report = report_of(each.rows, (FINAL,))
+        report = report_of(each.rows)
         facts = record_of(each, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run_id)))
         warehouse.finish(facts)
 
@@ -62,7 +62,7 @@ def test_the_verdict_is_printed(home: Path, fixed: int, broken: int, verdict: st
 def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
     warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
     for each in later(two_runs(0, 0, 6)):
-        report = report_of(each.rows, (FINAL,))
+        report = report_of(each.rows)
         same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
         warehouse.finish(record_of(each, report, each.status, metrics=same))
     told = run("compare", A, B).out

@@ -18,7 +18,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import Score
 from tasks.settings.home import Home
 from tests.support.in_process import run
-from tests.tasks.results.comparison_samples import FINAL, score, stored
+from tests.tasks.results.comparison_samples import score, stored
 from tests.tasks.results.night_samples import keep, unanswered
 from tests.tasks.results.page_parts import Page
 from tests.tasks.results.samples import report_of
@@ -180,7 +180,7 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     warehouse = Warehouse(home.warehouse)
     keep(warehouse, [plain])
     assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
-    run_, report = voting.model_copy(update={"run_id": "2026-9"}), report_of(voting.rows, (FINAL,))
+    run_, report = voting.model_copy(update={"run_id": "2026-9"}), report_of(voting.rows)
     scores = {
         **report.scores,
         "corrected": Score(7, 9, rule="bird", variant="corrected", title="On corrected golds"),

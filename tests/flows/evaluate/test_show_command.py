@@ -52,8 +52,7 @@ def keep(
     settings["benchmark"] |= benchmark or {}
     run = describe(settings, asked.preparation.benchmark.question_files, engine="", questions_in_benchmark=60)
     run = run.model_copy(update={"pipeline": pipeline or run.pipeline})
-    stages = tuple(dict.fromkeys(name for score in scores for name in score.stages))
-    report = report_of(tuple(scores), stages)
+    report = report_of(scores)
     warehouse = Warehouse(home.warehouse)
     warehouse.finish(record_of(run, report, seconds=2.0))
     return run.run_id

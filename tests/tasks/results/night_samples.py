@@ -1,7 +1,7 @@
 """Nights on runs that are made up of which questions are right."""
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +9,11 @@ from tasks.core.outcome import Failure
 from tasks.results.build_record import record_of
 from tasks.results.night import Night, NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.build_report import build_report
 from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import with_row
+from tests.tasks.results.samples import report_of
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)
 CAUSES = {"wrong_column": 3, "no_answer": 1}
@@ -36,7 +36,7 @@ def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[RunRecord]:
             "started": START + datetime.timedelta(hours=hour),
         }
         run = stored.model_copy(update=names)
-        report = build_report(stored.rows, rule=run.rule, schemas={})
+        report = report_of(stored.rows, run.rule)
         kept.append(record_of(run, report, stored.status, metrics={"errors": CAUSES}))
         warehouse.finish(kept[-1])
     return kept
@@ -64,13 +64,19 @@ def a_night(
     return Night(name, gate, judge(gate, [entry, *others]), START, end, matrix or names)
 
 
-def unanswered(stored: RunRecord, place: int, message: str) -> RunRecord:
-    """The same run in which an endpoint left one question unanswered."""
-    row = stored.rows[place]
+def unanswered(
+    stored: RunRecord, places: int | Iterable[int], message: str = "The endpoint did not answer."
+) -> RunRecord:
+    """The same run in which an endpoint left questions unanswered."""
     failure = Failure("backbone_error", "preliminary_sql", message, retryable=True)
-    return with_row(
-        stored,
-        place,
-        outcome=replace(row.outcome, sql=None, failure=failure),
-        final=replace(row.final, correct=dict.fromkeys(row.final.correct, False), status="no_answer"),
-    )
+    for place in (places,) if isinstance(places, int) else places:
+        row = stored.rows[place]
+        wrong = replace(row.final, correct=dict.fromkeys(row.final.correct, False), status="no_answer")
+        outcome = replace(row.outcome, sql=None, failure=failure)
+        stored = with_row(stored, place, outcome=outcome, final=wrong)
+    return stored
+
+
+def of_night(name: str, run: RunRecord) -> RunRecord:
+    """The same run, made by a night."""
+    return run.model_copy(update={"tags": {NIGHT: name}})

@@ -1,4 +1,4 @@
-"""Reports made up for the tests of tracking: their sums agree with their rows."""
+"""Runs and reports made up for the tests of results."""
 
 import datetime
 from collections.abc import Sequence
@@ -6,22 +6,25 @@ from dataclasses import replace
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import ColumnName, Link, Question
+from tasks.results.mlflow.store import Store
 from tasks.results.run_record import RunRecord
-from tasks.scoring.cost import Cost
 from tasks.scoring.report import (
-    Accuracy,
     LinkingScore,
     QuestionScore,
     Ratio,
     Report,
-    Score,
-    StageScore,
     Verdict,
 )
+from tasks.settings.home import Home
+from tests.tasks.scoring.samples import report_of
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
 GRADES = ("simple", "moderate", "challenging")
 RULES = ("bird", "spider", "strict")
+LINKS = tuple(
+    LinkingScore(name, Ratio(86, 90), Ratio(27, 30), Ratio(90, 270), 2.5, 9.25, reduction, 30)
+    for name, reduction in (("forward", None), ("both", 0.81))
+)
 
 
 def verdict(right: bool, status: str = "ok") -> Verdict:
@@ -90,7 +93,7 @@ def question_score(number: int, stages: Sequence[str] = STAGES) -> QuestionScore
 
 
 def make_report(questions: int = 30, stages: Sequence[str] = STAGES, shift: int = 0) -> Report:
-    """A report whose sums agree with its rows; `shift` varies the answers."""
+    """A report of as many questions, with made-up links; `shift` varies the answers."""
     rows = tuple(
         replace(
             score,
@@ -99,74 +102,12 @@ def make_report(questions: int = 30, stages: Sequence[str] = STAGES, shift: int 
         )
         for number, score in ((number, question_score(number + shift, stages)) for number in range(questions))
     )
-    return report_of(rows, stages)
+    return replace(report_of(rows), links=LINKS)
 
 
-def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -> Report:
-    scored = [row for row in rows if row.executable]
-
-    def right(row: QuestionScore, rule: str = "bird") -> bool:
-        return row.final.correct.get(rule, False)
-
-    def at(row: QuestionScore, stage: str) -> bool:
-        return stage in row.stages and row.stages[stage].correct["bird"]
-
-    def share(chosen: Sequence[QuestionScore]) -> Accuracy:
-        return Accuracy(sum(right(row) for row in chosen), len(chosen))
-
-    scores = []
-    for place, stage in enumerate(stages):
-        right_now = sum(at(row, stage) for row in scored)
-        before = stages[place - 1] if place else None
-        fixed = sum(at(row, stage) and not at(row, before) for row in scored) if before else None
-        broken = sum(not at(row, stage) and at(row, before) for row in scored) if before else None
-        scores.append(StageScore(right_now, len(scored), name=stage, fixed=fixed, broken=broken))
-    lost = [row for row in rows if row.outcome.failure is not None]
-    total = len(scored)
-    links = tuple(
-        LinkingScore(
-            name,
-            Ratio(3 * total - 4, 3 * total),
-            Ratio(total - 3, total),
-            Ratio(3 * total, 9 * total),
-            2.5,
-            9.25,
-            reduction,
-            total,
-        )
-        for name, reduction in (("forward", None), ("both", 0.81))
-    )
-    return Report(
-        rule="bird",
-        questions=len(rows),
-        scored=total,
-        answered=sum(row.outcome.sql is not None for row in scored),
-        scores={rule: Score(sum(right(row, rule) for row in scored), total, rule=rule) for rule in RULES},
-        by_difficulty={
-            grade: share([row for row in scored if row.question.difficulty == grade]) for grade in GRADES
-        },
-        by_database={
-            name: share([row for row in scored if row.question.database_id == name])
-            for name in ("card games", "superhero")
-        },
-        stages=tuple(scores),
-        links=links if total else (),
-        cost=Cost(
-            calls=4 * total,
-            cached_calls=7,
-            retries=2,
-            input_tokens=1200 * total,
-            output_tokens=40 * total,
-            p50_s=0.5,
-            p95_s=1.25,
-        ),
-        stage_costs={stage[2:]: Cost(calls=total, input_tokens=300 * total) for stage in stages},
-        failures={"backbone_error": len(lost)} if lost else {},
-        retryable=len(lost),
-        missing_databases={},
-        gold_faults={},
-        rows=rows,
-    )
+def home_of(store: Store) -> Home:
+    """The working folder of a store in a file."""
+    return Home(store.sqlite_file.parent)  # type: ignore[union-attr]
 
 
 def make_run(**changes: object) -> RunRecord:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from scipy.stats import binomtest
@@ -10,8 +9,9 @@ from scipy.stats import binomtest
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Failure
 from tasks.results.compare import compare
+from tasks.results.comparison import Comparison, gated
 from tasks.results.predictions import answer_in_words
-from tasks.results.run_record import json_of
+from tasks.results.run_record import ORACLE, RunRecord, json_of
 from tasks.scoring.report import Accuracy, QuestionScore, Verdict
 from tests.tasks.results.comparison_samples import (
     score,
@@ -21,6 +21,7 @@ from tests.tasks.results.comparison_samples import (
     with_row,
     with_status,
 )
+from tests.tasks.results.night_samples import unanswered
 
 
 @pytest.mark.parametrize(("fixed", "broken", "verdict"), [
@@ -34,22 +35,13 @@ from tests.tasks.results.comparison_samples import (
 ])  # fmt: skip
 def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
     found = compare(*two_runs(fixed, broken, 200))
-    assert found.result.verdict.startswith(verdict)
+    result = found.result
+    assert result.verdict.startswith(verdict)
     assert [flip.change for flip in found.flips] == ["fixed"] * fixed + ["broken"] * broken
+    assert (len(result.fixed), len(result.broken)) == (fixed, broken)
+    assert result.both_right + result.both_wrong + fixed + broken == 200
     expected = binomtest(fixed, fixed + broken).pvalue if fixed + broken else 1.0
-    assert found.result.p_value == pytest.approx(expected, rel=1e-9)
-
-
-def test_inside_the_noise_says_what_it_would_take() -> None:
-    assert "40 answers differ, so p < 0.05 needs a net of 14 (7.00 points); this is 4." in (
-        compare(*two_runs(22, 18, 200)).result.verdict
-    )
-    assert "Only 1 answer differs: too few for p < 0.05" in compare(*two_runs(1, 0, 200)).result.verdict
-
-
-def test_the_four_ways_a_question_can_go_add_up() -> None:
-    result = compare(*two_runs(7, 3, 50)).result
-    assert (result.both_right, len(result.fixed), len(result.broken), result.both_wrong) == (20, 7, 3, 20)
+    assert result.p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_parts_are_tested_by_themselves_and_adjusted_for_their_number() -> None:
@@ -79,7 +71,7 @@ def test_grades_of_a_benchmarks_own_are_compared_by_name_and_no_grade_last(
     assert named == (["level 1", "level 2", "ungraded"] if any(grades) else [])
 
 
-def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
+def test_runs_are_compared_on_what_both_scored_and_what_is_left_out_is_counted() -> None:
     a = stored(score(number, True) for number in range(8))
     b = stored((score(number, number > 5, "b") for number in range(3, 15)), "b")
     found = compare(a, b)
@@ -89,9 +81,6 @@ def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
     assert [line.partition(" are left out")[0] for line in found.left_out] == [
         "3 questions that only A scored", "7 questions that only B scored",
     ]  # fmt: skip
-
-
-def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     a, b = two_runs(3, 0, 10)
     found = compare(with_row(a, 4, executable=False), with_row(b, 4, executable=False))
     assert found.result.questions == 9
@@ -99,6 +88,9 @@ def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     assert (
         "1 question of A could not be scored, because the database or the gold is missing." in found.left_out
     )
+    a, _ = two_runs(1, 0, 10)
+    with pytest.raises(ConfigurationError, match=r"running.*scored no question"):
+        compare(a, stored((), "b", status="running"))
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -140,18 +132,9 @@ def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
         compare(a, b, rule="strickt")
 
 
-def test_a_run_that_scored_nothing_is_refused() -> None:
-    a, _ = two_runs(1, 0, 10)
-    with pytest.raises(ConfigurationError, match=r"running.*scored no question"):
-        compare(a, stored((), "b", status="running"))
-
-
-def test_equal_runs_in_good_order_give_no_warning() -> None:
-    assert compare(*two_runs(6, 2, 50)).warnings == ()
-
-
 def test_what_a_reader_must_know_is_said() -> None:
     a, b = two_runs(6, 2, 50)
+    assert compare(a, b).warnings == ()
     lost = Failure("backbone_error", "1", "It did not answer.", retryable=True)
     changed = {
         "executed by SQLite 3.45.1, B by SQLite 3.0.0": b.model_copy(update={"engine": "SQLite 3.0.0"}),
@@ -172,32 +155,8 @@ def test_what_a_reader_must_know_is_said() -> None:
     for phrase, other in changed.items():
         assert [line for line in compare(a, other).warnings if phrase in line], phrase
     assert "A and B are the same run." in compare(a, a).warnings
-
-
-@pytest.mark.parametrize("change", [
-    {"tags": {"oracle": "both"}},
-    {"settings": {"pipeline": {"kind": "dac", "dac": {"oracle": "skeleton"}}}},
-])  # fmt: skip
-def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
-    a, b = two_runs(40, 5, 200)
-    found = compare(a, b.model_copy(update=change))
-    assert (found.result.better, found.result.headline) == (None, "Not ranked")
-    assert (
-        found.result.reason.startswith("B saw parts of the gold SQL")
-        and "+17.50 points" in found.result.reason
-    )
-    assert json_of(found)["result"]["better"] is None
-    assert json_of(found)["result"]["verdict"].startswith("Not ranked: B saw")
-    plain = b.model_copy(update={"settings": {"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}})
-    assert compare(a, plain).result.better == "B"
-
-
-def test_a_fault_of_the_benchmark_is_told_from_a_fault_of_the_runs() -> None:
-    runs = [
-        with_row(run, 0, final=Verdict({"bird": False}, "ok", gold_status="error"))
-        for run in two_runs(0, 0, 10)
-    ]
-    assert any("a fault of the benchmark" in line for line in compare(*runs).warnings)
+    faulty = (with_row(run, 0, final=Verdict({"bird": False}, "ok", gold_status="error")) for run in (a, b))
+    assert any("a fault of the benchmark" in line for line in compare(*faulty).warnings)
 
 
 def test_quarantined_questions_count_and_are_also_left_out() -> None:
@@ -206,7 +165,6 @@ def test_quarantined_questions_count_and_are_also_left_out() -> None:
     assert found.result.headline == "B beats A by 12.00 points"
     (without,) = found.variants.values()
     assert (without.name, without.b and without.b.differs.withdrawn) == ("without_quarantine", ("0", "1"))
-    assert without.result is not None
     assert (without.result.questions, without.result.headline) == (48, "Inside the noise")
     assert any("different quarantine lists" in line for line in compare(a, two_runs(6, 0, 50)[1]).warnings)
 
@@ -224,14 +182,10 @@ def test_stages_that_only_one_run_has_are_shown_without_a_test() -> None:
         None,
     )
     assert last.name == "10_late"
+    (reached, *_) = compare(a, with_row(b, 3, stages={})).stages
+    assert reached.b == Accuracy(6, 10), "a question that did not reach a stage is wrong there"
     other = stored((score(number, number > 2, "b", ("1_other", "2_other")) for number in range(10)), "b")
     assert [each.name for each in compare(b, other).stages] == [*stages, "1_other", "2_other"]
-
-
-def test_a_question_that_did_not_reach_a_stage_is_wrong_there() -> None:
-    a, b = two_runs(0, 0, 10)
-    found = compare(a, with_row(b, 1, stages={}))
-    assert (found.stages[0].a, found.stages[0].b) == (Accuracy(5, 10), Accuracy(4, 10))
 
 
 def test_the_bill_tells_what_was_paid_from_what_was_used() -> None:
@@ -300,3 +254,54 @@ def test_the_winner_is_named_and_its_difference_is_positive() -> None:
     found = compare(a.model_copy(update={"backbone": "large"}), named).result
     assert found.headline == "large beats small by 20.00 points"
     assert "interval +" in found.reason and "p = 0.0042" in found.reason
+
+
+def gate(a: RunRecord, b: RunRecord, margin: float | None = None) -> Comparison:
+    return gated(compare(a, b, margin=margin))
+
+
+@pytest.mark.parametrize(("fixed", "broken", "failed"), [
+    (0, 0, False), (14, 2, False), (2, 5, False), (2, 14, True), (0, 6, True), (0, 5, False),
+])  # fmt: skip
+def test_without_a_margin_it_fails_where_b_is_proven_to_be_worse(
+    fixed: int, broken: int, failed: bool
+) -> None:
+    found = gate(*two_runs(fixed, broken, 60)).gate
+    assert found is not None and found.failed is failed
+
+
+@pytest.mark.parametrize(("fixed", "broken", "margin", "failed"), [
+    (0, 0, 0.05, False), (0, 0, 0.01, True), (2, 5, 0.02, True), (2, 5, 0.10, False), (30, 5, 0.01, False),
+])  # fmt: skip
+def test_with_a_margin_it_fails_unless_b_is_proven_not_to_be_worse_by_it(
+    fixed: int, broken: int, margin: float, failed: bool
+) -> None:
+    found = gate(*two_runs(fixed, broken, 113), margin=margin)
+    assert found.gate is not None and found.gate.failed is failed
+    assert found.noninferiority is not None and found.gate.reason == found.noninferiority.verdict
+
+
+BEFORE, AFTER = two_runs(14, 2, 60)
+LOSS = two_runs(0, 8, 60)
+
+
+@pytest.mark.parametrize(("a", "b", "why"), [
+    *((BEFORE, with_status(AFTER, status), rf"cannot decide: the run .* \(B\) is {status}")
+      for status in ("partial", "interrupted", "running")),
+    (BEFORE, BEFORE, "the same run"),
+    (BEFORE, AFTER.model_copy(update={"tags": {ORACLE: "both"}}), "B saw parts of the gold SQL"),
+    (LOSS[0], unanswered(LOSS[1], range(8)), "no answer to 8 questions"),
+])  # fmt: skip
+def test_a_gate_refuses_to_decide(a: RunRecord, b: RunRecord, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        gate(a, b)
+
+
+def test_questions_that_one_run_did_not_answer_prove_nothing_nor_does_a_margin_of_everything() -> None:
+    a, b = two_runs(8, 0, 113)
+    lost = unanswered(a, range(8))
+    assert not gate(a, b, margin=0.01).gate.failed  # type: ignore[union-attr]
+    assert gate(lost, b, margin=0.01).gate.failed  # type: ignore[union-attr]
+    assert gate(lost, b).gate.failed is False  # type: ignore[union-attr]
+    with pytest.raises(ConfigurationError, match="above 0 and below 100"):
+        compare(*two_runs(0, 0, 20), margin=2.0)

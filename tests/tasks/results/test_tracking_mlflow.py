@@ -1,4 +1,4 @@
-"""One evaluation as one MLflow run, in a real SQLite store, read back through MLflow's own client."""
+"""One evaluation as one MLflow run, read back through MLflow's own client; settings flat, short, without secrets."""
 
 import datetime
 import json
@@ -14,20 +14,17 @@ from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
 from tasks.pages.run import run_description
+from tasks.results.build_record import describe, new_run_id
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store, find_store
 from tasks.results.mlflow.tracker import Tracker, log_night
+from tasks.results.parameters import MAX_VALUE, flatten, redact
 from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
-from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
+from tests.tasks.results.samples import STAGES, home_of, make_report, make_run, report_of
 
 CLOSED = Store("http://127.0.0.1:9")
 """Nobody answers on the discard port."""
-
-
-def home_of(store: Store) -> Home:
-    assert store.sqlite_file is not None
-    return Home(store.sqlite_file.parent)
 
 
 def evaluate(store: Store, questions: int = 30, **changes: object) -> Tracked:
@@ -38,6 +35,12 @@ def evaluate(store: Store, questions: int = 30, **changes: object) -> Tracked:
     ).mlflow
     assert tracked.problem == ""
     return tracked
+
+
+def started(store: Store) -> Tracker:
+    tracker = Tracker(home_of(store), store)
+    tracker.start(make_run())
+    return tracker
 
 
 @pytest.fixture
@@ -57,13 +60,11 @@ def reader(read_only_store: Store) -> MlflowClient:
 
 
 def artifact(client: MlflowClient, tracked: Tracked, path: str) -> bytes:
-    assert tracked.run_id is not None
     return Path(client.download_artifacts(tracked.run_id, path)).read_bytes()
 
 
 def test_a_run_is_visible_from_its_first_minute(store: Store, client: MlflowClient) -> None:
     tracked = Tracker(home_of(store), store).start(make_run(user="ada"))
-    assert tracked.run_id is not None
     run = client.get_run(tracked.run_id)
     assert run.info.status == "RUNNING"
     assert run.info.run_name == "weak-1 | rsl-sql"
@@ -78,7 +79,6 @@ def test_a_run_is_visible_from_its_first_minute(store: Store, client: MlflowClie
 def test_a_finished_run_has_its_scores_and_where_they_come_from(
     finished: Tracked, reader: MlflowClient
 ) -> None:
-    assert finished.run_id is not None
     run, report = reader.get_run(finished.run_id), make_report(30)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["ex"] == pytest.approx(report.score.correct / report.score.total, abs=1e-6)
@@ -87,6 +87,8 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
         30,
     )
     assert run.data.metrics["stage_ex/4_self_correction"] == run.data.metrics["ex"]
+    stages = [name for name in run.data.metrics if name.startswith("stage_ex/")]
+    assert stages == [f"stage_ex/{name}" for name in STAGES]
     assert run.data.metrics["usage/seconds"] == 12.5
     assert "usage/cost_usd" not in run.data.metrics
     assert run.data.tags["benchmark_revision"] == "20240627"
@@ -96,12 +98,17 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
     assert "mlflow.parentRunId" not in run.data.tags
 
 
-def test_the_questions_are_the_runs_dataset(finished: Tracked, reader: MlflowClient) -> None:
-    assert finished.run_id is not None
+def test_the_questions_are_the_runs_dataset_and_artifacts_are_complete(
+    finished: Tracked, reader: MlflowClient
+) -> None:
     (given,) = reader.get_run(finished.run_id).inputs.dataset_inputs
     assert (given.dataset.name, given.dataset.digest) == ("bird-dev", "a1a1a1a1a1a1")
     assert json.loads(given.dataset.source)["tags"]["sha256"] == "a1" * 32
     assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "evaluation")]
+    assert yaml.safe_load(artifact(reader, finished, "config.yaml")) == make_run().settings
+    facts = json.loads(artifact(reader, finished, "summary.json"))
+    assert (facts["mlflow"]["run_id"], facts["seconds"]) == (finished.run_id, 12.5)
+    assert "the home/mlartifacts" in reader.download_artifacts(str(finished.run_id), "")
 
 
 def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
@@ -110,7 +117,6 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     evaluate(store)
     tracked = evaluate(store, pipeline="few-shot")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)  # load_table forgets its own client's store
-    assert tracked.experiment_id is not None
     table = client.load_table(tracked.experiment_id, "predictions.json", extra_columns=["run_id"])
     assert list(table.columns)[:15] == [
         "asked", "answer", "question_id", "database", "difficulty", "question", "evidence", "predicted_sql", "correct",
@@ -132,19 +138,10 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     assert mine["error"][10] == "The backbone did not answer in time."
 
 
-def test_artifacts_are_complete(finished: Tracked, reader: MlflowClient) -> None:
-    assert yaml.safe_load(artifact(reader, finished, "config.yaml")) == make_run().settings
-    facts = json.loads(artifact(reader, finished, "summary.json"))
-    assert facts["mlflow"]["run_id"] == finished.run_id
-    assert facts["seconds"] == 12.5
-    assert "the home/mlartifacts" in reader.download_artifacts(str(finished.run_id), "")
-
-
 def test_a_benchmark_has_one_experiment_that_shows_ex_first(store: Store, client: MlflowClient) -> None:
     first, second = evaluate(store), evaluate(store, backbone="gpt-4o")
     assert first.experiment_id == second.experiment_id
     assert evaluate(store, benchmark="spider-dev").experiment_id != first.experiment_id
-    assert first.experiment_id is not None
     tags = client.get_experiment(first.experiment_id).tags
     view = json.loads(tags["mlflow.sharedViewState.crosscheck"])
     assert json.loads(view["state"])["selectedColumns"][:2] == ["tags.`score`", "tags.`vs_best`"]
@@ -170,10 +167,8 @@ def test_the_runs_of_nights_have_a_view_of_their_own_once_there_is_one(
 
 
 def test_an_interrupted_run_says_why(store: Store, client: MlflowClient) -> None:
-    tracker = Tracker(home_of(store), store)
-    tracker.start(make_run())
+    tracker = started(store)
     tracked = tracker.abandon("The user stopped it.", "interrupted")
-    assert tracked.run_id is not None
     run = client.get_run(tracked.run_id)
     assert run.info.status == "KILLED"
     assert run.data.tags["status"] == "interrupted"
@@ -181,11 +176,9 @@ def test_an_interrupted_run_says_why(store: Store, client: MlflowClient) -> None
 
 
 def test_an_empty_report_is_logged_too(store: Store, client: MlflowClient) -> None:
-    tracker = Tracker(home_of(store), store)
-    tracker.start(make_run())
+    tracker = started(store)
     tracked = tracker.finish(report_of(())).mlflow
     assert tracked.problem == ""
-    assert tracked.run_id is not None
     assert "ex" not in client.get_run(tracked.run_id).data.metrics
 
 
@@ -195,13 +188,11 @@ def test_a_name_that_mlflow_would_refuse_does_not_lose_the_run(store: Store, cli
     tracker.start(odd)
     tracked = tracker.finish(make_report(3)).mlflow
     assert tracked.problem == ""
-    assert tracked.run_id is not None
     assert client.get_run(tracked.run_id).data.params["pipeline.c"] == "\N{SNOWMAN}"
 
 
 def test_a_deleted_experiment_is_named_before_the_first_call(store: Store, client: MlflowClient) -> None:
     tracked = evaluate(store)
-    assert tracked.experiment_id is not None
     client.delete_experiment(tracked.experiment_id)
     with pytest.raises(ConfigurationError, match=f"restore --experiment-id {tracked.experiment_id}"):
         Tracker(home_of(store), store).start(make_run())
@@ -222,7 +213,6 @@ def test_runs_of_nights_have_dated_names_a_verdict_and_a_series_over_the_nights(
     nights = [datetime.datetime(2026, 11, day, tzinfo=datetime.UTC) for day in (20, 21)]
     scores = list(zip(nights, (0.5, 0.6), strict=True))
     assert log_night(store, record, "no worse", scores) == ""
-    assert record.mlflow_run_id is not None
     run = client.get_run(record.mlflow_run_id)
     assert run.info.run_name == "2026-11-21 00:30 weak-1 | rsl-sql"
     assert run.data.tags["verdict"] == "no worse"
@@ -265,8 +255,7 @@ def test_abandoning_without_a_server_raises_nothing(store: Store) -> None:
 
 
 def test_logging_twice_does_not_double_the_table(store: Store, client: MlflowClient) -> None:
-    tracker = Tracker(home_of(store), store)
-    tracker.start(make_run())
+    tracker = started(store)
     for _ in range(2):
         tracked = tracker.finish(make_report(30)).mlflow
     assert len(json.loads(artifact(client, tracked, "predictions.json"))["data"]) == 30
@@ -278,19 +267,10 @@ def test_the_store_of_the_environment_wins(tmp_path: Path, monkeypatch: pytest.M
     assert find_store(Home(tmp_path)) == Store("http://mlflow.example:5000", None)
 
 
-def test_stage_names_reach_the_metrics_as_they_are(finished: Tracked, reader: MlflowClient) -> None:
-    assert finished.run_id is not None
-    metrics = reader.get_run(finished.run_id).data.metrics
-    assert [name for name in metrics if name.startswith("stage_ex/")] == [
-        f"stage_ex/{name}" for name in STAGES
-    ]
-
-
 def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_same(
     store: Store, client: MlflowClient
 ) -> None:
-    tracker = Tracker(home_of(store), store)
-    tracker.start(make_run())
+    tracker = started(store)
     with closing(
         sqlite3.connect(str(store.sqlite_file), isolation_level=None, check_same_thread=False)
     ) as other:
@@ -303,3 +283,66 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
         unlocking.join()
     assert tracked.problem == "" and tracked.run_id is not None
     assert client.get_run(tracked.run_id).info.status == "FINISHED"
+
+
+def test_settings_are_written_as_the_command_line_sets_them_and_cut_where_too_long() -> None:
+    assert flatten({"a": {"b": [1, "x"], "c": {}, "d": None, "e": True, "f": 5, "g": "both"}}) == {
+        "a.b": '[1, "x"]', "a.c": "{}", "a.d": "null", "a.e": "true", "a.f": "5", "a.g": "both",
+    }  # fmt: skip
+    long = flatten({"benchmark": {"quarantine": ["é" * 20] * 1000}})["benchmark.quarantine"]
+    assert len(long) == MAX_VALUE
+    assert "24000 characters, sha256 " in long
+    assert flatten({"a": "x" * MAX_VALUE})["a"] == "x" * MAX_VALUE
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"base_url": "https://me:hunter22@host/v1"},
+        {"extra_body": {"Authorization": "Bearer hunter22"}},
+        {"extra_body": {"nested": [{"api-key": "hunter22"}]}},
+        {"extra_body": {"user": "id of hunter22"}},
+    ],
+)
+def test_secrets_are_hidden(settings: dict[str, object]) -> None:
+    assert "hunter22" not in str(redact(settings, "hunter22"))
+    assert "***" in str(redact(settings, "hunter22"))
+
+
+def test_what_only_sounds_like_a_secret_is_kept() -> None:
+    harmless = {
+        "api_key_env": "OPENAI_API_KEY",
+        "max_tokens": 500,
+        "max_tokens_field": "max_tokens",
+        "token": None,
+    }
+    assert redact(harmless, "") == harmless
+
+
+def test_the_key_itself_never_reaches_the_settings(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
+    questions = tmp_path / "dev.json"
+    questions.write_text("[]")
+    run = describe(
+        {
+            "benchmark": {"name": "b", "rule": "bird", "revision": "1"},
+            "backbone": {
+                "name": "m",
+                "api_key_env": "SOME_API_KEY",
+                "extra_body": {"note": "key sk-very-secret"},
+            },
+            "pipeline": {"name": "p"},
+        },
+        [questions],
+        engine="",
+    )
+    assert "sk-very-secret" not in str(run)
+    assert run.settings["backbone"]["api_key_env"] == "SOME_API_KEY"
+    assert run.question_sha256 == "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    assert run.name == "m | p"
+
+
+def test_run_ids_sort_by_time_and_differ() -> None:
+    first, second = new_run_id(), new_run_id()
+    assert first != second
+    assert first[:15] <= second[:15]

@@ -2,10 +2,12 @@
 
 import datetime
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import kendalltau, theilslopes
 
 from tasks.core.errors import DataError
 from tasks.core.wording import duration
@@ -15,6 +17,7 @@ from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
+    MIN_SCORES,
     Earlier,
     Night,
     Trend,
@@ -23,6 +26,7 @@ from tasks.results.night import (
     find_night,
     judge,
     read,
+    trend_of,
     write,
 )
 from tasks.results.night_baseline import (
@@ -37,14 +41,14 @@ from tasks.results.night_baseline import (
     write_pin,
 )
 from tasks.results.retention import Retention, WarehouseRows
-from tasks.results.run_record import NIGHT, RunRecord, json_of
+from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status
-from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
+from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, of_night, unanswered
 
 __all__ = ["disk"]
 
@@ -56,24 +60,11 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
         "1 of 1 evaluation is significantly worse than the baseline: bird-dev | weak-1 | rsl-sql"
         in red.verdict
     )
+    for gate in (Gate(threshold=20), Gate(level=1e-9)):
+        assert judge(gate, red.entries)[0].colour != "Red"
     green = a_night(warehouse, two_runs(4, 7, 100))
     assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
     assert green.verdict == "1 evaluation, no significant loss."
-
-
-def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
-    a, b = two_runs(0, 40, 100)
-    a = a.model_copy(update={"databases": {"shop": "a1" * 32}})
-    b = b.model_copy(update={"databases": {"shop": "b2" * 32}})
-    night = a_night(warehouse, [a, b])
-    assert night.entries[0].comparison is None
-    assert "1 database changed between them (shop)" in night.entries[0].problem
-
-
-def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
-    runs = two_runs(1, 20, 100)
-    assert a_night(warehouse, runs, Gate(threshold=20)).colour != "Red"
-    assert a_night(warehouse, runs, Gate(level=1e-9)).colour != "Red"
 
 
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
@@ -118,16 +109,14 @@ def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(1, 20, 100)
-
-    def of(night: str, run: RunRecord) -> RunRecord:
-        return run.model_copy(update={"tags": {"night": night}})
-
-    killed, continued = of("second", bad), of("second", bad)
-    (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
+    killed, continued = of_night("second", bad), of_night("second", bad)
+    (judged,) = a_night(warehouse, [of_night("first", good), killed, continued]).entries
     runs = warehouse.runs()
     assert (judged.verdict, judged.baseline) == ("regression", runs[-1].run_id)
     assert [past.run_id for past in judged.trend] == [runs[-1].run_id, runs[0].run_id]
-    (judged,) = a_night(warehouse, [of("first", good), killed, continued, of("third", bad)]).entries
+    (judged,) = a_night(
+        warehouse, [of_night("first", good), killed, continued, of_night("third", bad)]
+    ).entries
     runs = warehouse.runs()
     assert judged.baseline == runs[1].run_id, "the last run of the night before"
     assert [past.run_id for past in judged.trend] == [runs[each].run_id for each in (3, 1, 0)]
@@ -163,9 +152,7 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(1, 20, 100)
-    lost = good
-    for number in range(1, 41):
-        lost = unanswered(lost, number, "The endpoint did not answer.")
+    lost = unanswered(good, range(1, 41))
     (judged,) = a_night(warehouse, [good, lost, bad]).entries
     assert (judged.verdict, judged.baseline) == ("regression", "20261120-013000-000000")
     mended = good.model_copy(update={"tags": {"parent_run_id": "20261121-013000-000001"}})
@@ -177,14 +164,10 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
 
 def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-
-    def of(night: str, run: RunRecord) -> RunRecord:
-        return run.model_copy(update={"tags": {"night": night}})
-
-    runs = [of("first", good), of("second", bad), of("second", bad)]
+    runs = [of_night("first", good), of_night("second", bad), of_night("second", bad)]
     again = a_night(warehouse, runs, name="second")
     assert again.entries[0].verdict == "regression"
-    kept = keep(warehouse, [*runs, of("third", bad)])[-1]
+    kept = keep(warehouse, [*runs, of_night("third", bad)])[-1]
     worse = worse_runs([again], warehouse.runs())
     entry = compared(entry_of(kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
@@ -194,13 +177,10 @@ def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(2, 10, 100)
-    for number in (21, 23):
-        bad = unanswered(bad, number, "The endpoint did not answer.")
-    night = a_night(warehouse, [good, bad])
+    night = a_night(warehouse, [good, unanswered(bad, (21, 23))])
     assert night.entries[0].verdict == "too many unanswered"
     assert worse_runs([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
-    lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
-    night = a_night(warehouse, [good, lost])
+    night = a_night(warehouse, [good, unanswered(good, (1, 3))])
     assert night.entries[0].verdict == "too many unanswered" and not night.worse
 
 
@@ -217,9 +197,7 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
 
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-    nightly = good.model_copy(update={"tags": {"night": "last"}})
-    tonight = bad.model_copy(update={"tags": {"night": "this"}})
-    (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
+    (judged,) = a_night(warehouse, [of_night("last", good), bad, of_night("this", bad)]).entries
     assert judged.baseline == warehouse.runs()[-1].run_id
     assert [past.ex.correct for past in judged.trend] == [60, 41]
 
@@ -234,11 +212,17 @@ def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
     assert night.verdict in html(night_document(night, warehouse))
 
 
-def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
+def test_a_night_with_nothing_to_compare_with_is_not_green(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100)[1:])
     assert night.entries[0].verdict == "no baseline"
     assert night.colour == "No baseline yet", "not green: nothing was compared"
     assert night.verdict.startswith("1 evaluation, none compared.")
+    a, b = two_runs(0, 40, 100)
+    a = a.model_copy(update={"databases": {"shop": "a1" * 32}})
+    b = b.model_copy(update={"databases": {"shop": "b2" * 32}})
+    night = a_night(warehouse, [a, b])
+    assert night.entries[0].comparison is None
+    assert "1 database changed between them (shop)" in night.entries[0].problem
 
 
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
@@ -260,11 +244,8 @@ def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse
 
 def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
     before, tonight = two_runs(0, 0, 100)
-    for number in (1, 3, 5):
-        tonight = unanswered(tonight, number, "The endpoint did not answer.")
-    night = a_night(warehouse, [before, tonight])
+    night = a_night(warehouse, [before, unanswered(tonight, (1, 3, 5))])
     (judged,) = night.entries
-    assert judged.comparison is not None
     assert (judged.verdict, judged.comparison.broken) == ("too many unanswered", ())
     assert judged.verdict_in_words == "too many unanswered: 3 of 100"
     assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
@@ -328,7 +309,7 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
 
 
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
-    first, second = (each.model_copy(update={"tags": {NIGHT: "tonight"}}) for each in two_runs(1, 2, 4))
+    first, second = (of_night("tonight", each) for each in two_runs(1, 2, 4))
     warehouse.start(with_status(first, "running"))
     warehouse.append_questions(first, first.rows[:3])  # of four
     warehouse.abandon(first.run_id, "killed")
@@ -376,11 +357,12 @@ def test_a_night_that_is_not_there_is_said_not_to_be(reference: str, message: st
         find_night("latest", [])
 
 
-def test_nights_are_read_the_latest_first(tmp_path: Path) -> None:
+def test_nights_are_read_the_latest_first_from_their_folder_alone(tmp_path: Path) -> None:
     for night in nights("b", "a", "c"):
         write(night, Home(tmp_path))
     assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
     assert all_nights(Home(tmp_path / "elsewhere")) == ()
+    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_a_night_on_a_full_disk_leaves_the_earlier_ones_readable(disk: Disk) -> None:
@@ -396,10 +378,6 @@ def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
     with disk.full(), pytest.raises(OSError, match="No space left"):
         write_leaderboard((), Home(disk.folder))
     assert list((disk.folder / "reports").iterdir()) == []
-
-
-def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
-    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
@@ -461,3 +439,28 @@ def test_a_reason_may_hold_any_separator_of_lines(tmp_path: Path) -> None:
     pin = Pin("a | b | c", "r1", "Release 4\u2028agreed\x85\r\nby all", START)
     write_pin(pin, Home(tmp_path))
     assert pin_history(Home(tmp_path)) == (pin,)
+
+
+STEADY = [0.6] * 14
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slope_and_sign_are_those_of_a_library(seed: int) -> None:
+    drawn = random.Random(seed)
+    scores = [round(0.6 - 0.002 * night + drawn.gauss(0, 0.01), 2) for night in range(20)]
+    found = trend_of(scores)
+    assert found.slope == pytest.approx(theilslopes(scores).slope)
+    library = kendalltau(range(20), scores, alternative="less", method="asymptotic")
+    assert found.p_value == pytest.approx(library.pvalue, abs=0.02), (
+        "which corrects for ties, not for continuity"
+    )
+
+
+def test_what_stays_rises_or_is_short_does_not_decline_nor_does_one_bad_night() -> None:
+    for scores in (STEADY, [0.5 + 0.01 * night for night in range(14)]):
+        found = trend_of(scores)
+        assert found is not None and found.p_value == 1.0 and found.change >= 0
+    for lower, slope in ((1, 0.0), (3, 0.0), (8, -0.005)):
+        found = trend_of(STEADY[lower:] + [0.55] * lower)
+        assert round(found.slope, 3) == pytest.approx(slope, abs=0.001)
+    assert trend_of(STEADY[: MIN_SCORES - 1]) is None

@@ -71,9 +71,7 @@ def test_a_green_night_says_so_and_keeps_its_questions_folded(warehouse: Warehou
 
 def test_long_lists_are_cut_and_say_how_many_more_there_are_and_how_to_see_them(warehouse: Warehouse) -> None:
     before, tonight = two_runs(35, 60, 200)
-    for number in range(100, 115):
-        tonight = unanswered(tonight, number, "No reply.")
-    night = a_night(warehouse, [before, tonight])
+    night = a_night(warehouse, [before, unanswered(tonight, range(100, 115), "No reply.")])
     page = Page(render(night, warehouse))
     assert len(page.flips) == MAX_BROKEN + MAX_FIXED
     assert f"{60 + 35 - MAX_BROKEN - MAX_FIXED} more are not shown" in page.text

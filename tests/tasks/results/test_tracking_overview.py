@@ -1,4 +1,4 @@
-"""The first screen of a run: at most 40 lines of 100 columns, whatever has happened, and each thing once."""
+"""The first screen of a run, at most 40 lines of 100 columns, whatever has happened, and each thing once; its bill."""
 
 import io
 import re
@@ -12,13 +12,14 @@ from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
 from tasks.pages.run import BAR, bar, run_document
 from tasks.pages.run_page import RunView, run_page
+from tasks.pages.run_tables import bill_of_run
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
-from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Cost
 from tasks.scoring.report import Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_report, make_run, report_of
 
 LONG = "a sentence of a server that goes on and on " * 12
 
@@ -82,7 +83,7 @@ def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest
         f"({score.correct} of {score.total}, rule bird, 95 % interval ",
         f"{stage.correct} of {stage.total}",
         f"+{stage.fixed}",
-        "paid $0.2500, $0.7500 from scratch (120 calls paid, 7 from the cache)",
+        "paid $0.2500, $0.7500 from scratch (66 calls paid, 46 from the cache)",
         "20 s answering, 41.5 s total",
         "This run beats the previous run by 16.67 points",
         "13 fixed and 3 broken of 60 questions",
@@ -92,7 +93,7 @@ def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest
 
 def test_a_failed_question_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_report(11).rows  # the last one has no answer
-    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    record = record_of(make_run(), report_of(rows))
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert text.count("no answer") == 1 and text.count("did not answer in time") == 1
     assert "1 of 11 questions has no answer (backbone_error) and counts as wrong" in text
@@ -105,7 +106,7 @@ def test_an_unfinished_run_has_no_score_and_is_not_to_be_asked_again(
     monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     rows = make_report(11).rows  # the last one has no answer, and could be asked again
-    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    record = record_of(make_run(), report_of(rows))
     record = record.model_copy(update={"status": status})
     page = run_page(RunView(record, {}), ())
     shown = [*on_terminal(record, monkeypatch, compared=False), *next_steps(record), page.title, str(record)]
@@ -118,7 +119,7 @@ def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = make_report(9).rows
-    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    record = record_of(make_run(), report_of(rows))
     assert not record.failures
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert "✓ 9 questions answered" in text
@@ -137,7 +138,7 @@ def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
 def test_the_cost_of_a_run_that_has_not_finished_is_said_to_be_of_its_ended_questions(
     status: str, said: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = record_of(make_run(), build_report(make_report(9).rows, rule="bird", schemas={}), status)
+    record = record_of(make_run(), report_of(make_report(9).rows), status)
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert text.count("calls of questions that had not ended are not counted") == said
 
@@ -183,3 +184,26 @@ def test_a_bar_is_what_was_kept_then_fixed_then_broken(stage: StageScore, parts:
     stream = io.StringIO()
     print_blocks(Console(file=stream, width=100), [Sentence(drawn)])
     assert stream.getvalue().strip() == "".join(parts)
+
+
+def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown_or_nothing() -> None:
+    cost = Cost(
+        calls=10,
+        cached_calls=2,
+        list_usd=1.0,
+        prompt_cache_usd=-0.125,
+        tier_usd=0.5,
+        cost_usd=0.625,
+        reply_cache_usd=0.25,
+        from_scratch_usd=0.875,
+        flex_calls=8,
+    )
+    report = replace(make_report(), cost=cost)
+    table = bill_of_run(record_of(make_run(), report))
+    assert table is not None and table.rows[-1] is not None
+    assert table.rows[-1][1:] == ("$1.0000", "-$0.1250", "$0.5000", "$0.6250", "$0.2500", "$0.8750")
+    right = report.score.correct
+    assert "tier flex: 8 of 10 paid calls" in str(table.caption)
+    assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
+    for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
+        assert bill_of_run(record_of(make_run(), replace(make_report(), cost=cost))) is None

@@ -1,4 +1,4 @@
-"""Figures of runs: what is drawn equals the records, and equal figures are equal files."""
+"""Figures of runs equal the records, and equal figures are equal files; the Pareto front; the chart of candidates."""
 
 import datetime
 from dataclasses import replace
@@ -9,15 +9,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib import image
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from flows.cli.commands.paper import Kind as Offered
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.pages.plots import KINDS, labels, plot, save
 from tasks.results.build_record import record_of
+from tasks.results.curves import Priced, candidate_chart, pareto_blocks, pareto_front
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
+from tasks.scoring.report import Accuracy
 from tests.tasks.results.samples import make_report, make_run
 
 DAY = datetime.timedelta(days=1)
@@ -36,13 +40,9 @@ def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecor
     return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))
 
 
-def heights(figure: Figure, label: str) -> list[float]:
+def heights(axes: Axes, label: str) -> list[float]:
     return [
-        float(bar.get_height())
-        for axis in figure.axes
-        for group in axis.containers
-        if group.get_label() == label
-        for bar in group
+        float(bar.get_height()) for group in axes.containers if group.get_label() == label for bar in group
     ]
 
 
@@ -52,26 +52,14 @@ def test_the_offered_kinds_are_those_that_can_be_drawn() -> None:
 
 def test_a_waterfall_has_what_each_stage_fixed_and_broke() -> None:
     one, other = record(), record(1)
-    figure = plot((one, other), "stages", 2)
     total = one.stages[0].total
-    for run, axis in zip((one, other), figure.axes, strict=True):
-        fixed = [
-            float(bar.get_height())
-            for group in axis.containers
-            if group.get_label() == "fixed"
-            for bar in group
-        ]
-        broken = [
-            float(bar.get_height())
-            for group in axis.containers
-            if group.get_label() == "broken"
-            for bar in group
-        ]
+    for run, axes in zip((one, other), plot((one, other), "stages", 2).axes, strict=True):
+        fixed, broken = heights(axes, "fixed"), heights(axes, "broken")
+        assert any(fixed) and any(broken)
         assert fixed == pytest.approx([100 * (stage.fixed or 0) / total for stage in run.stages[1:]])
         assert broken == pytest.approx([-100 * (stage.broken or 0) / total for stage in run.stages[1:]])
         for (before, after), gained, lost in zip(pairwise(run.stages), fixed, broken, strict=True):
             assert 100 * (before.ex or 0) + gained + lost == pytest.approx(100 * (after.ex or 0))
-    assert any(heights(figure, "fixed")) and any(heights(figure, "broken"))
 
 
 def test_causes_are_shares_of_the_scored_questions_and_the_most_frequent_comes_first() -> None:
@@ -164,3 +152,44 @@ def test_runs_are_named_by_what_distinguishes_them() -> None:
     assert labels(two) == ["one", "two"]
     same = labels([record(0), record(1)])
     assert len(set(same)) == 2 and same[0] == "rsl-sql, weak-1 (20261120-010000-000000)"
+
+
+SYSTEMS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 6)), max_size=8)
+
+
+def systems_of(found: list[tuple[int, int]]) -> list[Priced]:
+    return [Priced(f"s{n}", Accuracy(right, 10), float(usd)) for n, (right, usd) in enumerate(found)]
+
+
+def beats(one: Priced, other: Priced) -> bool:
+    at_least = one.ex.correct >= other.ex.correct and one.usd <= other.usd
+    return at_least and (one.ex.correct > other.ex.correct or one.usd < other.usd)
+
+
+@given(SYSTEMS)
+def test_the_front_is_what_no_other_system_beats(found: list[tuple[int, int]]) -> None:
+    systems = systems_of(found)
+    brute = {each.name for each in systems if not any(beats(other, each) for other in systems)}
+    assert {each.name for each in pareto_front(systems)} == brute
+
+
+def test_systems_without_a_cost_have_no_chart() -> None:
+    assert not list(pareto_blocks(systems_of([(5, 0), (6, 0), (7, 1)])))
+    (section,) = pareto_blocks(systems_of([(5, 1), (6, 2), (4, 3)]))
+    assert "('s0: 50.00 %, $1.0000', 's1: 60.00 %, $2.0000')" in str(section)
+
+
+def curve(n: int, usd: float | None) -> dict[str, Any]:
+    share = {"correct": 50, "total": 100, "value": 0.5, "interval": [0.4, 0.6]}
+    points = [
+        {"k": k, "pass": share, "majority": share, "usd": usd and k * usd, "tokens": None, "calls": 2.0 * k}
+        for k in range(1, n + 1)
+    ]
+    return {"n": n, "curve": points}
+
+
+def test_two_runs_share_a_unit_that_is_known_of_both() -> None:
+    chart = candidate_chart([("a", "A", curve(4, 0.1)), ("b", "B", curve(8, None))])
+    assert chart is not None and chart.title == "calls per question"
+    assert [len(each.points) for each in chart.lines] == [4, 4, 8, 8]
+    assert candidate_chart([("a", "A", None), ("b", "B", None)]) is None

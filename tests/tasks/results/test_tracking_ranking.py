@@ -1,5 +1,6 @@
-"""Runs that saw the gold, or were asked again where they were wrong: nothing ranks them or is held to them."""
+"""How a person names a run; runs that nothing ranks: they saw the gold, or were asked again where they were wrong."""
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,16 +9,15 @@ import pytest
 from tasks.core.errors import DataError
 from tasks.documents.html import html
 from tasks.pages.comparison import comparison_document
-from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.night_baseline import find_baseline, named_run
-from tasks.results.run_record import RunRecord, json_of
-from tasks.results.warehouse.runs import Warehouse, find_run
+from tasks.results.run_record import RunHeader, RunRecord, json_of
+from tasks.results.warehouse.runs import Warehouse, find_run, previous_run
 from tasks.scoring.significance import PairedTest
 from tasks.settings.choices import Gate
-from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status
-from tests.tasks.results.night_samples import unanswered
-from tests.tasks.results.samples import make_run, report_of
+from tests.tasks.results.comparison_samples import two_runs, with_benchmark, with_status
+from tests.tasks.results.night_samples import keep, unanswered
+from tests.tasks.results.samples import make_run
 
 REROLLED = {"tags": {"rerolled": "true"}}
 TAGGED = {"tags": {"oracle": "skeleton"}}
@@ -28,17 +28,12 @@ def changed(stored: RunRecord, **changes: Any) -> RunRecord:
     return stored.model_copy(update=changes)
 
 
-@pytest.mark.parametrize(("facts", "why"), [
-    (REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle"),
-])  # fmt: skip
+@pytest.mark.parametrize(("facts", "why"), [(REROLLED, "re-rolled"), (TAGGED, "oracle"), (SET, "oracle")])
 def test_a_run_that_measures_something_else_is_not_ranked(facts: dict[str, Any], why: str) -> None:
-    assert why in make_run(**{"tags": {}, "settings": {}, **facts}).why_unranked
-
-
-def test_an_ordinary_run_is_ranked() -> None:
-    pipeline = {"name": "dac", "dac": {"oracle": "none"}}
-    run = make_run(tags={"sweep": "s", "parent_run_id": "r", "attempt": "1"}, settings={"pipeline": pipeline})
-    assert run.why_unranked == ""
+    tags = {"sweep": "s", "parent_run_id": "r", "attempt": "1"}
+    ordinary = {"tags": tags, "settings": {"pipeline": {"name": "dac", "dac": {"oracle": "none"}}}}
+    assert make_run(**ordinary).why_unranked == ""
+    assert why in make_run(**ordinary | facts).why_unranked
 
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED, SET])
@@ -57,9 +52,7 @@ def test_no_run_wins_against_one_that_is_not_ranked(facts: dict[str, Any], lette
 
 def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
     good, bad = two_runs(0, 20, 100)
-    lost = good
-    for number in range(20):
-        lost = unanswered(lost, number, "The endpoint did not answer.")
+    lost = unanswered(good, range(20))
     for a, b, letter in ((good, lost, "B"), (lost, good, "A")):
         found = compare(a, b).result
         assert found.significant and found.better is None
@@ -67,9 +60,7 @@ def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
             f"Not ranked: {letter} has no answer to 20 questions because of retryable"
         )
         assert json_of(compare(a, b))["result"]["better"] is None
-    few = bad
-    for number in (3, 21, 50):
-        few = unanswered(few, number, "The endpoint did not answer.")
+    few = unanswered(bad, (3, 21, 50))
     assert compare(good, few).result.better == "A", "even with right answers to the three"
     assert compare(lost, bad).result.better is None
     assert compare(bad, lost).result.verdict.startswith("No difference")
@@ -104,17 +95,9 @@ def test_each_run_is_told_its_own_reason() -> None:
     assert "A had questions asked again" in both and "B saw parts of the gold" in both
 
 
-def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
-    """Write runs, each a minute after the one before, and return their ids."""
-    ids = []
-    for minute, stored in enumerate(runs):
-        run = stored.model_copy(
-            update={"run_id": f"2026-{minute}", "started": stored.started.replace(minute=minute)}
-        )
-        report = report_of(stored.rows, (FINAL,))
-        warehouse.finish(record_of(run, report, stored.status))
-        ids.append(run.run_id)
-    return ids
+def ids(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
+    """Write runs, and return their ids."""
+    return [run.run_id for run in keep(warehouse, runs)]
 
 
 def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
@@ -126,29 +109,109 @@ def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
 def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
     odd = [changed(plain, **facts) for facts in (REROLLED, TAGGED, SET)]
-    ids = keep(warehouse, [plain, *odd, with_status(plain, "partial"), plain])
-    assert baseline_of(warehouse, ids[-1]) == ids[0]
-    assert baseline_of(warehouse, ids[0]) is None
+    run_ids = ids(warehouse, [plain, *odd, with_status(plain, "partial"), plain])
+    assert baseline_of(warehouse, run_ids[-1]) == run_ids[0]
+    assert baseline_of(warehouse, run_ids[0]) is None
 
 
 def test_the_baseline_asked_the_same_questions_not_only_as_many(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
     first, second = (plain.model_copy(update={"rows": rows}) for rows in (plain.rows[:10], plain.rows[10:]))
-    ids = keep(warehouse, [first, second, second])
-    assert baseline_of(warehouse, ids[1]) is None
-    assert baseline_of(warehouse, ids[2]) == ids[1]
+    run_ids = ids(warehouse, [first, second, second])
+    assert baseline_of(warehouse, run_ids[1]) is None
+    assert baseline_of(warehouse, run_ids[2]) == run_ids[1]
 
 
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED])
 def test_a_baseline_that_somebody_names_must_be_one(warehouse: Warehouse, facts: dict[str, Any]) -> None:
     _, plain = two_runs(3, 1, 20)
-    ids = keep(warehouse, [plain, changed(plain, **facts)])
-    assert named_run(ids[0], warehouse).run_id == ids[0]
+    run_ids = ids(warehouse, [plain, changed(plain, **facts)])
+    assert named_run(run_ids[0], warehouse).run_id == run_ids[0]
     with pytest.raises(DataError, match="nothing can be worse or better"):
-        named_run(ids[1], warehouse)
+        named_run(run_ids[1], warehouse)
 
 
-def test_the_list_of_runs_has_their_tags(warehouse: Warehouse) -> None:
-    _, plain = two_runs(3, 1, 20)
-    keep(warehouse, [changed(plain, tags={}), changed(plain, **REROLLED)])
-    assert [run.tags for run in warehouse.runs()] == [{"rerolled": "true"}, {}]
+DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+
+
+def header(run_id: str, status: str = "complete", mlflow_run_id: str | None = None) -> RunHeader:
+    return RunHeader(
+        run_id=run_id,
+        benchmark="demo",
+        revision="1",
+        backbone="weak-1",
+        pipeline="rsl-sql",
+        rule="bird",
+        status=status,
+        started=DAY,
+        correct=3,
+        total=4,
+        mlflow_run_id=mlflow_run_id,
+    )
+
+
+RUNS = (
+    header("20261121-040000-aaaaaa", "running"),
+    header("20261121-030000-bbbbbb", mlflow_run_id="9c" * 16),
+    header("20261121-020000-cccccc", "killed"),
+    header("20261121-010000-dddddd", "partial", "9d" * 16),
+)
+
+
+@pytest.mark.parametrize(("reference", "place"), [
+    ("20261121-030000-bbbbbb", 1),
+    ("20261121-04", 0),
+    ("9c" * 16, 1),
+    ("9d9", 3),
+    ("latest", 1),
+    ("latest~0", 1),
+    ("latest~1", 3),
+])  # fmt: skip
+def test_what_is_clear_is_understood(reference: str, place: int) -> None:
+    assert find_run(reference, RUNS) is RUNS[place]
+
+
+def test_the_run_before_is_finished_and_can_be_compared() -> None:
+    assert previous_run(RUNS[0], RUNS) == RUNS[1].run_id
+    assert previous_run(RUNS[1], RUNS) == RUNS[3].run_id
+    assert previous_run(RUNS[3], RUNS) == "", "the first run"
+    assert previous_run(RUNS[0], RUNS[1:]) == RUNS[1].run_id, "a run that no list has yet is the newest"
+    others: list[dict[str, Any]] = [
+        {"benchmark": "other"}, {"question_set": "others"}, {"rule": "strict"}, {"rows_removed": RUNS[1].started},
+    ]  # fmt: skip
+    for other in others:
+        assert previous_run(RUNS[0], (RUNS[0], RUNS[1].model_copy(update=other))) == ""
+
+
+def test_the_run_that_was_re_run_and_the_same_system_come_before_later_runs() -> None:
+    rerun = header("5").model_copy(update={"tags": {"parent_run_id": "1"}})
+    other_model = header("4").model_copy(update={"backbone": "strong"})
+    other_pipeline = header("3").model_copy(update={"pipeline": "dac"})
+    runs = (rerun, other_model, other_pipeline, header("2"), header("1"))
+    assert previous_run(rerun, runs) == "1"
+    assert previous_run(rerun.model_copy(update={"tags": {}}), runs) == "2"
+    assert previous_run(rerun, runs[:3]) == "4"
+    assert previous_run(runs[3], runs) == "1"
+
+
+@pytest.mark.parametrize(("reference", "message"), [
+    ("20261121-0", r"of 4 runs:\n  20261121-040000-aaaaaa  demo: weak-1 \| rsl-sql, EX 75.00 % \(3/4\), running"),
+    ("9", "beginning of 2 runs"),
+    ("latest~2", '2 runs finished so far, so "latest~1" is the oldest'),
+    ("latest~x", "The latest runs are"),
+    ("20261121-010000-dddddb", 'Did you mean "20261121-010000-dddddd"'),
+    ("", "The latest runs are:\n  20261121-040000"),
+])  # fmt: skip
+def test_what_is_not_clear_is_answered_with_what_there_is(reference: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        find_run(reference, RUNS)
+
+
+def test_many_runs_are_not_all_listed_and_without_one_the_command_that_makes_it_is_named() -> None:
+    many = tuple(header(f"2026{number:04}") for number in range(30))
+    with pytest.raises(DataError, match=r"20260004.*\n  and 25 more"):
+        find_run("nothing", many)
+    with pytest.raises(DataError, match="crosscheck evaluate"):
+        find_run("latest", ())
+    with pytest.raises(DataError, match="0 runs finished so far"):
+        find_run("latest", RUNS[:1])

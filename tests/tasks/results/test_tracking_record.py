@@ -1,6 +1,5 @@
-"""The record of a run, its metrics and its description in MLflow."""
+"""The record of a run, its metrics, its description in MLflow and its table of predictions."""
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.core.outcome import Failure
+from tasks.database.schema import Column, Schema, Table
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
 from tasks.results.build_record import record_of
@@ -18,9 +18,10 @@ from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of, read_record
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import query
-from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import QuestionScore, Score, is_right
+from tasks.scoring.execution.run_times import Measured, Timings
+from tasks.scoring.metric import ScoredRun, measure
+from tasks.scoring.report import QuestionScore, Report, Score, is_right
 from tasks.scoring.variants import FINDERS, Variant
 from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
 from tests.tasks.scoring.samples import score
@@ -42,22 +43,10 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert found["prefect"] == {"task_runs": 9, "recorded": 8}
     assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
     assert next(iter(found["scores"])) == found["rule"] == "bird"
-
-
-def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:
     run = make_run(tags={"note": "a\ud800b"})
     record = record_of(run, make_report(3))
     assert record.tags == {"note": "a\ufffdb"}
     assert json_of(read_record(record.model_dump_json())) == json_of(record)
-
-
-def test_stages_say_what_they_fixed_and_broke() -> None:
-    found = record_of(make_run(), make_report(200)).stages
-    assert [stage.name for stage in found] == list(STAGES)
-    assert (found[0].fixed, found[0].broken) == (None, None)
-    for before, stage in itertools.pairwise(found):
-        assert stage.fixed is not None and stage.broken is not None
-        assert stage.correct - before.correct == stage.fixed - stage.broken
 
 
 @pytest.mark.parametrize(
@@ -74,7 +63,7 @@ def test_a_message_of_some_failures_is_not_told_of_all(
 ) -> None:
     failures = [Failure("backbone_error", "sql", message, retryable=True) for message in messages]
     rows = [score(str(n), sql=None, failure=failure) for n, failure in enumerate(failures)]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     assert record_of(make_run(), report, fatal=fatal).failure_messages == shown
 
 
@@ -113,7 +102,7 @@ def test_a_variant_is_in_every_display_that_is_made_from_the_record(
         yield Variant("only_first", "Of the first question", judge)
 
     monkeypatch.setattr("tasks.scoring.variants.FINDERS", [*FINDERS, only_first])
-    report = build_report(make_report(20).rows, rule="bird", schemas={})
+    report = report_of(make_report(20).rows)
     record = record_of(make_run(), report)
     assert record.scores["only_first"].total == 1
     text = markdown(run_document(record))
@@ -126,12 +115,6 @@ def test_a_variant_is_in_every_display_that_is_made_from_the_record(
     assert row == (record.scores["only_first"].ex,)
     sql = "SELECT question_id FROM questions WHERE correct_by_variant['only_first'] IS NOT NULL"
     assert query(tmp_path / "warehouse.duckdb", sql).rows == ((report.rows[0].question.id,),)
-
-
-def test_ex_is_the_first_metric_and_the_first_by_name() -> None:
-    names = [measure.name for measure in measures(make_report(), 12.5)]
-    assert names[0] == "ex"
-    assert min(names) == "ex"
 
 
 def test_stages_are_metrics_of_their_own_and_a_stepped_series() -> None:
@@ -150,7 +133,7 @@ def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
     assert {measure.name: measure.value for measure in measures(free)}["usage/cost_usd"] == 0.0
 
 
-def test_the_description_states_rule_numerator_and_denominator() -> None:
+def test_the_description_states_rule_counts_and_causes_once() -> None:
     scores = {"bird": Score(128, 200, rule="bird")}
     report = replace(make_report(200), scores=scores, missing_databases={"wta_1": 62})
     text = markdown(run_document(record_of(make_run(), report, seconds=12.5)))
@@ -158,3 +141,62 @@ def test_the_description_states_rule_numerator_and_denominator() -> None:
     assert "wta" in text and "(62)" in text
     assert "paid unknown" in text
     assert "| 2\\_augmented\\_sql |" in text
+    text = markdown(run_document(record_of(make_run(), detailed(make_report(40)))))
+    assert text.count("Causes of wrong answers") == 1
+    assert (
+        "| wrong\\_column | 11 |" in text
+        and "14 of 40 questions are wrong; one may have several causes" in text
+    )
+
+
+def detailed(report: Report, **options: object) -> Report:
+    hero = (Table("hero", (Column("power"), Column("name"))),)
+    schemas = {name: Schema(name, hero, dialect="sqlite") for name in ("superhero", "card games")}
+    return replace(report, details=measure(ScoredRun(report, schemas, **options)))  # type: ignore[arg-type]
+
+
+def test_the_record_has_what_the_metrics_found() -> None:
+    report = make_report(40)
+    right = [row.question.id for row in report.rows if row.final.correct["bird"]]
+    efficiency = Measured(
+        {name: Timings(((1.0,), (4.0,)), ((1.0,), (4.0,))) for name in right}
+    )  # half as long in the second trial
+    measured = {"efficiency": efficiency, "soft_f1": {}}
+    found = record_of(make_run(), detailed(report, measured=measured, exact_match=True)).metrics
+    share = 100 * len(right) / 40
+    assert found["efficiency"]["ves"] == {"mean": 1.5 * share, "low": share, "high": 2 * share}
+    assert found["selection"]["candidates"] == ["1_preliminary_sql", "2_augmented_sql"]
+
+
+def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
+    report = detailed(make_report(40))
+    found = record_of(make_run(), report).metrics
+    for name in ("efficiency", "soft_f1", "exact_match"):
+        assert found[name] is None
+    names = {measure.name for measure in measures(report)}
+    assert not {name for name in names if name.startswith(("ves/", "soft_f1", "exact_match"))}
+
+
+def test_mlflow_has_about_forty_metrics_and_the_record_the_rest() -> None:
+    report = detailed(make_report(40))
+    found = {measure.name: measure.value for measure in measures(report)}
+    assert len(found) <= 40
+    assert not any(name.startswith("ex_errors/") for name in found)
+    assert sum(record_of(make_run(), report).metrics["errors"].values()) > 0
+    assert found["questions/rules_disagree"] == len(report.measurements["disagreements"].data) > 0
+    assert found["selection/oracle"] > 0
+    assert next(iter(found)) == min(found) == "ex", "MLflow sorts metrics by name, and this one comes first"
+
+
+def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
+    report = detailed(make_report(40), exact_match=True, measured={"soft_f1": {"0": 0.25}})
+    content = json.loads(table(report))
+    names = content["columns"]
+    plain = json.loads(table(make_report(40)))["columns"]
+    measured = ("errors", "exact_match", "exact_match_official", "soft_f1")
+    assert [name for name in names if name not in measured] == plain
+    assert names.index("error") < names.index("errors") < names.index("gold_sql")
+    rows = [dict(zip(names, row, strict=True)) for row in content["data"]]
+    assert all(bool(row["errors"]) != row["correct"] for row in rows)
+    assert rows[0]["soft_f1"] == 0.25
+    assert all(isinstance(row["exact_match"], bool) for row in rows)

@@ -25,10 +25,10 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.noise import measure, read_side, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, ORACLE, REPEAT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.build_report import build_report
 from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import score, stored
-from tests.tasks.results.night_samples import unanswered as without_answer
+from tests.tasks.results.night_samples import unanswered
+from tests.tasks.results.samples import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +44,7 @@ def run_of(number: int, right: Rights, questions: int = QUESTIONS, **tags: str) 
     run = made.model_copy(
         update={"run_id": f"20261121-02{number:04d}-00000a", "started": started, "tags": tags}
     )
-    report = build_report(made.rows, rule=run.rule, schemas={})
-    return record_of(run, report)
+    return record_of(run, report_of(made.rows))
 
 
 def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -> list[RunRecord]:
@@ -60,18 +59,10 @@ def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -
     ]
 
 
-def unanswered(run: RunRecord, count: int) -> RunRecord:
-    """The same run without an answer to its first questions."""
-    for place in range(count):
-        run = without_answer(run, place, "no reply")
-    return run
-
-
 def keep(path: Path, runs: Sequence[RunRecord]) -> Warehouse:
     warehouse = Warehouse(path / "warehouse.duckdb")
     for each in runs:
-        report = build_report(each.rows, rule=each.rule, schemas={})
-        warehouse.finish(record_of(each, report, each.status))
+        warehouse.finish(record_of(each, report_of(each.rows, each.rule), each.status))
     return warehouse
 
 
@@ -94,20 +85,17 @@ def test_the_figures_are_those_of_all_pairs_of_repeats() -> None:
 def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> None:
     parent = run_of(0, lambda name: True)
     one, *others = repeats([4], parent.run_id)
-    found = measure(parent, [unanswered(one, 3), *others])
+    found = measure(parent, [unanswered(one, range(3)), *others])
     assert (found.questions, len(found.left_out), found.flip_rate) == (QUESTIONS - 3, 3, 0.0)
 
 
-def test_a_loss_that_no_run_can_prove_is_none() -> None:
+def test_too_few_repeats_or_questions_measure_or_prove_nothing() -> None:
     parent = run_of(0, lambda name: True, 4)
     found = measure(parent, [run_of(n, lambda name: True, 4) for n in (1, 2)])
     assert (found.by_rate, found.by_mcnemar, found.provable_loss, found.decides) == (None, None, None, False)
     text = markdown(noise_document(found))
     assert "too few for one night to prove any loss in 80 % of the cases" in text
     assert "| smallest provable loss | none |" in text
-
-
-def test_one_repeat_measures_nothing() -> None:
     parent = run_of(0, lambda name: True)
     with pytest.raises(DataError, match=r"1 repeat of .*: 2 are the least"):
         measure(parent, repeats([4], parent.run_id, runs=1))
@@ -116,7 +104,6 @@ def test_one_repeat_measures_nothing() -> None:
 def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run_id))
-    assert found.provable_loss
     document = noise_document(found)
     for text in (html(document), markdown(document)):
         for figure in (
@@ -189,15 +176,6 @@ def test_several_runs_prove_a_difference_that_single_runs_do_not() -> None:
     assert json.loads(json.dumps(json_of(found)))["result"]["better"] == "B"
 
 
-def test_of_single_runs_it_is_the_comparison_of_both() -> None:
-    a, b = run_of(0, lambda name: name % 3 == 0), run_of(1, lambda name: name % 2 == 0)
-    one, several = compare(a, b).result, compare([a], [b]).result
-    assert (several.p_value, several.difference) == (
-        pytest.approx(one.p_value),
-        pytest.approx(one.difference),
-    )
-
-
 def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
     runs = [run_of(place, lambda name: name % 3 == 0) for place in range(3)]
     one, several = json_of(compare(runs[0], runs[1])), json_of(compare(runs[:2], runs[2:]))
@@ -208,7 +186,7 @@ def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
     assert several["a"]["cost"]["calls"] == 2 * one["a"]["cost"]["calls"]
 
 
-def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
+def test_sides_of_several_runs_are_of_one_system_and_no_run_is_on_both() -> None:
     a = [run_of(0, lambda name: True), run_of(1, lambda name: True)]
     other = a[1].model_copy(
         update={"settings": {**a[1].settings, "pipeline": {**a[1].settings["pipeline"], "k": 9}}}
@@ -216,6 +194,9 @@ def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
     found = compare([a[0], other], [run_of(2, lambda name: True)])
     assert any("The runs of A are not identical: pipeline.k differ" in each for each in found.warnings)
     assert any("A has 2 runs and B 1" in each for each in found.warnings)
+    a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
+    with pytest.raises(ConfigurationError, match="on both sides"):
+        compare([a, b], [a])
 
 
 @pytest.mark.parametrize(("broken", "margin", "failed"), [
@@ -232,17 +213,14 @@ def test_the_gate_of_several_runs(broken: int, margin: float | None, failed: boo
 def test_runs_that_saw_the_gold_or_have_no_answers_decide_nothing() -> None:
     a, b = run_of(0, lambda name: True), run_of(1, lambda name: name > 30)
     seen = b.model_copy(update={"tags": {ORACLE: "both"}})
-    for wrong, why in ((seen, "saw parts of the gold SQL"), (unanswered(b, 4), "no answer to 4 questions")):
+    for wrong, why in (
+        (seen, "saw parts of the gold SQL"),
+        (unanswered(b, range(4)), "no answer to 4 questions"),
+    ):
         found = compare([a, run_of(2, lambda name: True)], [wrong])
         assert found.result.better is None and why in found.result.not_ranked
         with pytest.raises(ConfigurationError, match="cannot decide"):
             gated(found)
-
-
-def test_a_run_is_on_one_side_only() -> None:
-    a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
-    with pytest.raises(ConfigurationError, match="on both sides"):
-        compare([a, b], [a])
 
 
 def judged(tmp_path: Path, runs: Sequence[RunRecord], **given: Any) -> tuple[NightEntry, Warehouse]:

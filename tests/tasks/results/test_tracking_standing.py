@@ -11,8 +11,7 @@ from tasks.results.mlflow.store import Store
 from tasks.results.mlflow.tracker import Tracker, log_standing
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.home import Home
-from tests.tasks.results.samples import make_report, make_run, report_of, verdict
+from tests.tasks.results.samples import home_of, make_report, make_run, report_of, verdict
 
 
 class Runs:
@@ -25,8 +24,7 @@ class Runs:
     def add(self, run_id: str, right: int, **changes: object) -> RunRecord:
         """Log a run."""
         rows = tuple(replace(row, final=verdict(n < right)) for n, row in enumerate(make_report(20).rows))
-        assert self.store.sqlite_file is not None
-        tracker = Tracker(Home(self.store.sqlite_file.parent), self.store)
+        tracker = Tracker(home_of(self.store), self.store)
         tracker.start(make_run(run_id=run_id, tags={}, **changes))
         record = tracker.finish(report_of(rows), self.completion)
         self.warehouse.finish(record)
@@ -41,8 +39,7 @@ class Runs:
 
 @pytest.fixture
 def runs(store: Store) -> Runs:
-    assert store.sqlite_file is not None
-    return Runs(store, Warehouse(Home(store.sqlite_file.parent).warehouse))
+    return Runs(store, Warehouse(home_of(store).warehouse))
 
 
 def test_the_first_run_of_some_questions_is_the_best_once_there_is_another(runs: Runs) -> None:

@@ -5,16 +5,20 @@ import os
 import re
 import shlex
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
+from tasks.results.mlflow import store as mlflow_store
 from tasks.results.mlflow.store import (
     SERVER,
     Store,
@@ -22,7 +26,9 @@ from tasks.results.mlflow.store import (
     check,
     find_store,
     http_limits,
+    is_known,
     reason_of,
+    remember,
     server_words,
     ui_command,
     ui_url,
@@ -31,11 +37,8 @@ from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
 from tests.support.ports import free_ports
-from tests.support.postgres import postgres_database
 from tests.support.refusing import refusing_server
 from tests.tasks.results.samples import make_report, make_run
-
-__all__ = ["postgres_database"]
 
 EVALUATE = """
 import logging, sys
@@ -57,16 +60,6 @@ def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", EVALUATE, str(home)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (home / "mlflow.db").is_file()
-
-
-def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
-    code = (
-        "import sys, tasks.results.mlflow.tracker, tasks.results.warehouse.runs\n"
-        "import tasks.pages.run\n"
-        "print(*sorted({'mlflow', 'duckdb', 'pandas', 'pyarrow', 'matplotlib', 'yaml'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
 
 
 def test_a_new_store_waits_for_the_disk(tmp_path: Path) -> None:
@@ -131,13 +124,12 @@ def test_a_server_that_never_answers_is_given_up_after_a_minute_and_sooner_the_n
     assert [(retries + 1) * seconds for retries, seconds in limits] == [60, 10]
 
 
-def test_limits_of_requests_remove_no_variable_since_another_thread_may_copy_the_environment() -> None:
+def test_limits_of_requests_leave_every_variable_and_what_a_user_has_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with http_limits(0, 1):
         during = set(os.environ)
     assert during <= set(os.environ)
-
-
-def test_limits_that_a_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     with http_limits(0, 1):
         assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "1"
@@ -165,29 +157,26 @@ def test_a_server_needs_no_command(tmp_path: Path) -> None:
     assert ui_url(served, "7").startswith("https://***@mlflow.example/base/#/experiments/7/runs?")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def running(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Run a server in a folder while the block lasts."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, cwd=folder, env=os.environ | environment, **quiet) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 @pytest.mark.slow
 def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path: Path) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     command = ui_command(store, port)
-    assert command is not None
     assert " " in str(store.sqlite_file)
     words = shlex.split(command)
     assert words[words.index("--backend-store-uri") + 1] == store.uri
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    process = subprocess.Popen(
-        ["sh", "-c", f"exec env {command}"],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    with running(["sh", "-c", f"exec env {command}"], tmp_path, {"PATH": path}):
         page = wait_for(f"http://127.0.0.1:{port}/")
         assert re.search(r"<title>\s*MLflow", page)
         assert '"Default"' in wait_for(
@@ -196,9 +185,6 @@ def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path:
         assert [each.name for each in tmp_path.iterdir()] == ["the home"], (
             "it writes nothing where it is started"
         )
-    finally:
-        process.terminate()
-        process.wait(300)
 
 
 def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
@@ -212,16 +198,9 @@ def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
 def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
     store: Store, tmp_path: Path
 ) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     served = Store(f"http://127.0.0.1:{port}")
-    process = subprocess.Popen(
-        server_words(store, port),
-        cwd=tmp_path,
-        env=os.environ | SERVER,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    with running(server_words(store, port), tmp_path, SERVER):
         wait_for(f"{served.uri}/health")
         for benchmark, stores in {"first": (served, store), "second": (store, served)}.items():
             runs = [tracked_run(benchmark, Home(tmp_path), used) for used in stores]
@@ -233,9 +212,6 @@ def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
                     assert client.list_artifacts(str(run.run_id))
                 table = f"{served.uri}/get-artifact?path=predictions.json&run_uuid={run.run_id}"
                 assert json.loads(wait_for(table))["columns"]
-    finally:
-        process.terminate()
-        process.wait(300)
 
 
 def wait_for(url: str) -> str:
@@ -258,3 +234,40 @@ def test_a_server_that_restarts_costs_a_deployed_evaluation_nothing(
     monkeypatch.delenv("PREFECT__FLOW_RUN_ID")
     with pytest.raises(ConfigurationError, match="Correct MLFLOW_TRACKING_URI"):
         check(store)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """The tables of a store that are looked at."""
+    path = tmp_path / "mlflow.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('abc')")
+        connection.execute("CREATE TABLE experiments (name TEXT, lifecycle_stage TEXT)")
+        connection.execute(
+            "INSERT INTO experiments VALUES ('crosscheck/gone', 'deleted'), ('crosscheck/demo', 'active')"
+        )
+    return path
+
+
+def test_a_store_is_known_once_it_was_opened_until_mlflow_or_its_tables_change(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not is_known(tables)
+    remember(tables)
+    assert is_known(tables) and is_known(tables, "crosscheck/demo") and is_known(tables, "crosscheck/new")
+    assert not is_known(tables, "crosscheck/gone")
+    with monkeypatch.context() as patch:
+        patch.setattr(mlflow_store, "version", lambda name: "another")
+        assert not is_known(tables)
+    with closing(sqlite3.connect(tables)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'abd'")
+    assert not is_known(tables)
+
+
+def test_a_store_that_will_be_made_is_known_and_one_that_is_damaged_is_not(tmp_path: Path) -> None:
+    assert is_known(tmp_path / "mlflow.db")
+    assert not is_known(tmp_path / "absent" / "mlflow.db")
+    (tmp_path / "mlflow.db").write_bytes(b"no database")
+    remember(tmp_path / "mlflow.db")
+    assert not is_known(tmp_path / "mlflow.db")

@@ -20,7 +20,7 @@ from tasks.results.mlflow.tracker import Tracker
 from tasks.scoring.report import Measurement, QuestionScore, Report
 from tasks.settings.home import Home
 from tests.support.postgres import new_database
-from tests.tasks.results.samples import make_report, make_run, report_of
+from tests.tasks.results.samples import home_of, make_report, make_run, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -36,18 +36,12 @@ def said(question: str, key: str) -> Exchange | None:
     return Exchange(messages, with_thoughts("Which table?", '{"sql": "SELECT \ud83d 1"}'))
 
 
-def tracker_of(store: Store) -> Tracker:
-    assert store.sqlite_file is not None
-    return Tracker(Home(store.sqlite_file.parent), store)
-
-
 def trace(store: Store, report: Report, choice: TraceChoice) -> str:
     """Write the traces of a run and return MLflow's id of it."""
-    tracker = tracker_of(store)
+    tracker = Tracker(home_of(store), store)
     tracked = tracker.start(make_run())
     assert tracker.trace(choice, said) == ""
     tracker.finish(report, Completion(remarks=(str(choice),), genai_evaluation=bool(choice.brief)))
-    assert tracked.run_id is not None
     return tracked.run_id
 
 
@@ -140,14 +134,13 @@ def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
     assert [each.name for each in found[wrong[0]].info.assessments].count("correct") == 1
 
 
-def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:
+def test_no_more_failed_questions_are_traced_than_asked_for_and_none_without_a_database(
+    report: Report,
+) -> None:
     choice = choose(report, failed=2, sample=0)
     assert len(choice.whole) == 2
     none = choose(report, failed=0, sample=0)
     assert (none.whole, none.brief) == ((), ())
-
-
-def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report) -> None:
     row = replace(report.rows[10], executable=False)
     choice = choose(report_of((row,)), failed=10, sample=10, every=True)
     assert (choice.whole, choice.brief) == ((), ())
@@ -233,7 +226,6 @@ def test_a_failed_question_says_where_and_why_and_no_secret_is_written(
     assert broken.status.status_code == "ERROR"
     assert broken.events[0].attributes["exception.message"] == "no reply in time"
     assert "no reply in time for ***" in str(found.info.response_preview)
-    assert read_only_store.sqlite_file is not None
     files = read_only_store.sqlite_file.parent.rglob("mlflow.db*")
     assert SECRET.encode() not in b"".join(file.read_bytes() for file in files)
 
@@ -261,7 +253,6 @@ def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
         run_id = tracker.start(make_run()).run_id
         assert tracker.trace(choose(changed, failed=1, sample=2), said) == ""
         assert tracker.finish(changed, Completion(remarks=(text,))).mlflow.problem == ""
-        assert run_id is not None
         preview = traces_of(store.client(), run_id)["1"].info.response_preview
         assert preview == "SELECT 'a\ufffdb \ufffd'"
 
@@ -283,10 +274,9 @@ def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store
 
 def test_writing_traces_twice_does_not_double_them(store: Store, report: Report) -> None:
     choice = choose(report, failed=3, sample=3)
-    tracker = tracker_of(store)
+    tracker = Tracker(home_of(store), store)
     tracked = tracker.start(make_run(started=datetime.datetime(2026, 11, 21, 3, tzinfo=datetime.UTC)))
     assert tracker.trace(choice, said) == tracker.trace(choice, said) == ""
-    assert tracked.run_id is not None
     traces = traces_of(store.client(), tracked.run_id)
     assert len(traces) == len(choice.whole)
     assert all(len(one.data.spans) > 1 for one in traces.values())
@@ -297,14 +287,13 @@ def test_traces_that_cannot_be_written_are_a_sentence_and_no_failure(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     choice = choose(report, failed=3, sample=3)
-    assert store.sqlite_file is not None
-    lost = Tracker(Home(store.sqlite_file.parent), CLOSED)
+    lost = Tracker(home_of(store), CLOSED)
     lost.start(make_run())
     assert lost.trace(choice, said) == "there is no MLflow run to link them with."
 
     def broken(question: str, key: str) -> Exchange | None:
         raise OSError("the disk is gone")
 
-    tracker = tracker_of(store)
+    tracker = Tracker(home_of(store), store)
     tracker.start(make_run())
     assert tracker.trace(choice, broken) == "the disk is gone."

@@ -95,8 +95,13 @@ def full_row() -> QuestionScore:
 
 
 def test_a_run_comes_back_as_it_was(path: Path) -> None:
-    report = report_of((*make_report(40).rows, replace(full_row(), question=replace(full_row().question, id="40"),
-        outcome=replace(full_row().outcome, question_id="40"))))  # fmt: skip
+    full = full_row()
+    outcome = replace(full.outcome, question_id="40")
+    full = replace(full, question=replace(full.question, id="40"), outcome=outcome)
+    for record in (full.final, outcome, outcome.failure, outcome.stages[0], outcome.stages[0].calls[0]):
+        empty = [each.name for each in fields(record) if getattr(record, each.name) in (None, "", (), {})]
+        assert empty == [], "full_row has something in every field"
+    report = report_of((*make_report(40).rows, full))
     record = record_of(RUN, report, seconds=1.5)
     Warehouse(path).finish(record)
     stored = Warehouse(path).read_run(RUN.run_id)
@@ -123,23 +128,6 @@ def test_the_tables_of_metrics_come_back_as_they_were(path: Path) -> None:
     assert warehouse.tables_of(RUN.run_id) == ()
 
 
-def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
-    row = full_row()
-    for record in (
-        row.final,
-        row.outcome,
-        row.outcome.failure,
-        row.outcome.stages[0],
-        row.outcome.stages[0].calls[0],
-    ):
-        for field in fields(record):  # type: ignore[arg-type]
-            assert getattr(record, field.name) not in (None, "", (), {}), (
-                f"full_row leaves {field.name} empty"
-            )
-    Warehouse(path).finish(record_of(RUN, report_of((row,))))
-    assert Warehouse(path).read_run(RUN.run_id).rows == (row,)
-
-
 def test_questions_written_again_replace_themselves(path: Path) -> None:
     warehouse, rows = Warehouse(path), make_report(20).rows
     warehouse.start(RUN)
@@ -159,7 +147,7 @@ def test_all_batches_of_a_run_are_written_in_benchmark_order(
     at_a_time: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", at_a_time)
-    warehouse, report = Warehouse(path), make_report(20)
+    warehouse, report = Warehouse(path), report_of(make_report(20).rows[::-1])
     warehouse.start(RUN)
     warehouse.append_questions(RUN, report.rows[5:])
     assert count(path, "questions") == 15
@@ -177,25 +165,17 @@ def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytes
     assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
-def test_finishing_twice_changes_nothing(path: Path) -> None:
-    warehouse, report = Warehouse(path), make_report(20)
-    for _ in range(2):
-        warehouse.finish(record_of(RUN, report))
-    assert warehouse.read_run(RUN.run_id).rows == report.rows
-    assert [header.run_id for header in warehouse.runs()] == [RUN.run_id]
-    assert count(path, "calls") == sum(
-        len(stage.calls) for row in report.rows for stage in row.outcome.stages
-    )
-
-
-def test_runs_do_not_mix(path: Path) -> None:
-    warehouse = Warehouse(path)
-    other = make_run(run_id="another")
-    warehouse.finish(record_of(RUN, make_report(10)))
-    warehouse.finish(record_of(other, make_report(10, shift=3)))
-    warehouse.finish(record_of(RUN, make_report(8)))
+def test_runs_do_not_mix_and_a_run_that_is_finished_again_replaces_itself(path: Path) -> None:
+    warehouse, report = Warehouse(path), make_report(8)
+    for run, finished in (
+        (RUN, make_report(10)), (make_run(run_id="another"), make_report(10, shift=3)), (RUN, report), (RUN, report),
+    ):  # fmt: skip
+        warehouse.finish(record_of(run, finished))
     assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
-    assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+    assert {header.run_id for header in warehouse.runs()} == {RUN.run_id, "another"}
+    rows = (*report.rows, *make_report(10, shift=3).rows)
+    assert count(path, "calls") == sum(len(stage.calls) for row in rows for stage in row.outcome.stages)
 
 
 def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
@@ -209,12 +189,6 @@ def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(pa
         warehouse.finish(record_of(other, make_report(10, shift=3)))
     expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
     assert warehouse.verdicts_before(now) == expected and expected
-
-
-def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
-    rows = tuple(reversed(make_report(12).rows))
-    Warehouse(path).finish(record_of(RUN, report_of(rows)))
-    assert Warehouse(path).read_run(RUN.run_id).rows == rows
 
 
 def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
@@ -248,30 +222,18 @@ def holder(path: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
 
 
-def test_a_writer_waits_for_its_turn(path: Path) -> None:
+def test_a_writer_waits_for_its_turn_and_whoever_holds_the_file_too_long_is_named(path: Path) -> None:
     Warehouse(path).start(RUN)
     with holder(path) as process:
-        with pytest.raises(WarehouseBusyError):
+        with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
             Warehouse(path, wait_s=0.0).append_questions(RUN, make_report(3).rows)
-        assert process.stdin is not None
         threading.Timer(0.5, process.stdin.close).start()
         Warehouse(path, wait_s=300).append_questions(RUN, make_report(3).rows)
     assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
-
-
-def test_whoever_holds_the_file_too_long_is_named(path: Path) -> None:
-    Warehouse(path).start(RUN)
-    with holder(path) as process:
-        try:
-            with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
-                Warehouse(path, wait_s=0.2).start(RUN)
-        finally:
-            process.kill()
 
 
 WRITER = """
@@ -328,7 +290,6 @@ def test_a_removed_file_leaves_nothing_to_the_one_that_follows(path: Path) -> No
 
 def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
     process = writer(path, "killed")
-    assert process.stdout is not None
     for _ in range(3):
         process.stdout.readline()
     process.kill()
@@ -348,3 +309,26 @@ def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     Warehouse(path).finish(record_of(RUN, report))
     assert time.process_time() - begun < 10, "0.5 s on two idle cores"
     assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)
+
+
+def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    warehouse = Warehouse(path)
+    warehouse.finish(record_of(make_run(), make_report(3)))
+    smaller = path.with_suffix(".smaller")
+    smaller.write_bytes(path.read_bytes())
+    really, opened = duckdb.connect, []
+
+    def connect(*arguments: Any, **named: Any) -> Any:
+        connection = really(*arguments, **named)
+        if not opened:
+            smaller.replace(path)
+        opened.append(path.stat().st_ino)
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", connect)
+    warehouse.start(make_run(run_id="written-just-then"))
+    assert len(opened) == 2
+    assert {run.run_id for run in warehouse.runs()} == {make_run().run_id, "written-just-then"}

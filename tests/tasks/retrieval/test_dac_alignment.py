@@ -57,16 +57,21 @@ def test_questions_are_aligned_with_what_their_sql_uses(pair: Pair) -> None:
     assert shown(tokens) == pair.expected
 
 
-def test_a_demonstration_is_grounded_in_the_tables_of_its_sql() -> None:
+def test_a_demonstration_is_grounded_in_the_tables_of_its_sql_and_in_its_evidence() -> None:
     known = Demonstration("How old are singers?", "SELECT age FROM singer", "concerts", "hint")
     lost = Demonstration("Who?", "SELECT x FROM y", "lost")
     first, second = ground([known, lost], {"concerts": SCHEMA})
-    assert first.schema is not None
     assert [one.name for one in first.schema.tables] == ["singer"]
     assert first.evidence == "hint"
     assert shown(first.tokens) == "singers: singer tbl"
     assert second.schema is None
     assert second.tokens == ()
+    (one,) = ground(
+        [Demonstration("How old?", "SELECT age FROM singer", "concerts", "old refers to age")],
+        {"concerts": SCHEMA},
+    )
+    assert shown(one.tokens) == "age: singer.age col" and one.coverage == 1
+    assert shown(replace(one, evidence="").tokens) == ""
 
 
 def test_a_demonstration_is_known_by_what_its_alignment_follows_from_and_not_aligned_for_that() -> None:
@@ -100,15 +105,6 @@ def test_demonstrations_that_name_their_columns_come_first_and_the_others_fill_u
     assert best_covered(every, 1) == (every[2],)
     assert best_covered(every, 9) == (every[2], every[3], every[0], every[1])
     assert best_covered(every, 0) == ()
-
-
-def test_what_the_evidence_names_is_aligned_where_it_is_shown() -> None:
-    (one,) = ground(
-        [Demonstration("How old?", "SELECT age FROM singer", "concerts", "old refers to age")],
-        {"concerts": SCHEMA},
-    )
-    assert shown(one.tokens) == "age: singer.age col" and one.coverage == 1
-    assert shown(replace(one, evidence="").tokens) == ""
 
 
 def test_no_known_table_leaves_the_whole_schema() -> None:

@@ -80,9 +80,6 @@ def test_an_encoder_in_the_hubs_cache_is_used_without_asking_the_hub(encoder, tm
     source = find_encoder("someone/tiny")
     assert source.identity == f"hub:someone/tiny@{COMMIT}"
     assert nearest_by_meaning(TEXTS, ["How many cows?"], 1, Encoder("someone/tiny")) == [[0]]
-
-
-def test_a_name_without_an_owner_is_one_of_sentence_transformers(encoder, tmp_path):
     put_into_cache(encoder, tmp_path, "sentence-transformers/tiny")
     assert find_encoder("tiny").identity == f"hub:sentence-transformers/tiny@{COMMIT}"
 

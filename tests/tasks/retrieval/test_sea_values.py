@@ -13,7 +13,7 @@ from math import log
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tasks.core.errors import DatabaseUnavailableError, DataError, StoreError
@@ -22,10 +22,20 @@ from tasks.database.database import Database, open_database
 from tasks.database.sandbox import process
 from tasks.retrieval import value_index as values
 from tasks.retrieval import value_index_builder as builder
-from tasks.retrieval.bridging import BridgedQuestion, column_requires, without_stop_words
+from tasks.retrieval.bridging import (
+    LIKENESS,
+    BridgedQuestion,
+    column_requires,
+    comparable,
+    required_run,
+    required_score,
+    without_stop_words,
+)
 from tasks.retrieval.value_index import DatabaseValues, ValueIndex, numbers
+from tests.support.pairs import Pair, read_pairs
 
 ROOT = Path(__file__).parents[3]
+Ask = Callable[..., dict[str, tuple[Value, ...]]]
 CONTENT = """
 CREATE TABLE school (
     id INTEGER PRIMARY KEY, name TEXT, county TEXT, charter, opened INTEGER, score REAL, "free meal" TEXT, photo BLOB
@@ -54,7 +64,7 @@ def school(tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def ask(school: Database, tmp_path: Path) -> Callable[..., dict[str, tuple[Value, ...]]]:
+def ask(school: Database, tmp_path: Path) -> Ask:
     index = ValueIndex.open(school, tmp_path / "values")
 
     def asked(question: str, k: int = 2, **more: int) -> dict[str, tuple[Value, ...]]:
@@ -63,18 +73,43 @@ def ask(school: Database, tmp_path: Path) -> Callable[..., dict[str, tuple[Value
     return asked
 
 
-def test_what_the_question_mentions_comes_first(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
-    found = ask("How many directly funded schools of Los Angeles are there?")
-    assert found["school.county"] == ("Los Angeles", "Alameda")
-    assert found["school.charter"] == ("Directly funded", "Locally funded")
-
-
-def test_without_a_mention_the_most_frequent_values_are_shown(
-    ask: Callable[..., dict[str, tuple[Value, ...]]],
+@pytest.mark.parametrize(
+    ("question", "k", "values"),
+    [
+        # what is mentioned comes first
+        (
+            "How many directly funded schools of Los Angeles are there?",
+            2,
+            {
+                "school.county": ("Los Angeles", "Alameda"),
+                "school.charter": ("Directly funded", "Locally funded"),
+            },
+        ),
+        # a number stays a number
+        (
+            "Which opened in 2001 with -2 or 5 points?",
+            2,
+            {"school.opened": (2001, 1985), "school.score": (-2.0, 5.0)},
+        ),
+        # without a mention the most frequent one, and texts before numbers
+        ("?", 2, {"school.name": ("Lincoln", "Fresno High"), "school.opened": (1985, 1990)}),
+        ("?", 3, {"school.charter": ("Directly funded", "Locally funded", 7)}),
+        ("Is it 7?", 1, {"school.charter": (7,)}),
+        # odd names and bytes
+        (
+            'Who sings R&B in "Zurich"?',
+            3,
+            {'odd "one.word': ("R&B", "Zürich", "caf\\xe9"), 'odd "one.a`b': ("x", "y", "z")},
+        ),
+        ("Fresno", 0, {}),
+    ],
+)
+def test_the_values_of_a_column_are_what_the_question_mentions_then_the_most_frequent(
+    question: str, k: int, values: dict[str, tuple[Value, ...]], ask: Ask
 ) -> None:
-    found = ask("?")
-    assert found["school.name"] == ("Lincoln", "Fresno High")
-    assert found["school.opened"] == (1985, 1990)
+    found = ask(question, k)
+    assert {name: found[name] for name in values} == values
+    assert k or not found
 
 
 def test_punctuation_is_shown_last_and_the_most_frequent_number_first(tmp_path: Path) -> None:
@@ -100,16 +135,8 @@ def test_stop_words_find_no_values_but_names_and_negations_do(tmp_path: Path) ->
     assert best("Who played with us?") == "No Colour"
 
 
-def test_a_number_that_is_said_comes_first_and_stays_a_number(
-    ask: Callable[..., dict[str, tuple[Value, ...]]],
-) -> None:
-    found = ask("Which opened in 2001 with -2 or 5 points?")
-    assert found["school.opened"] == (2001, 1985)
-    assert found["school.score"] == (-2.0, 5.0)
-
-
 def test_null_empty_infinite_and_binary_values_are_none(
-    ask: Callable[..., dict[str, tuple[Value, ...]]],
+    ask: Ask,
 ) -> None:
     found = ask("?", 10)
     assert found["school.free meal"] == ("no", "yes")
@@ -118,28 +145,11 @@ def test_null_empty_infinite_and_binary_values_are_none(
     assert not any("seen" in name for name in found)
 
 
-def test_a_column_of_both_shows_texts_before_numbers(
-    ask: Callable[..., dict[str, tuple[Value, ...]]],
-) -> None:
-    assert ask("?", 3)["school.charter"] == ("Directly funded", "Locally funded", 7)
-    assert ask("Is it 7?", 1)["school.charter"] == (7,)
-
-
-def test_odd_names_and_bytes_do_no_harm(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
-    found = ask('Who sings R&B in "Zurich"?', 3)
-    assert found['odd "one.word'] == ("R&B", "Zürich", "caf\\xe9")
-    assert found['odd "one.a`b'] == ("x", "y", "z")
-
-
 @pytest.mark.parametrize(
     "question", ["", "\x00", 'a "b" AND OR NOT (', "''", "*", "ä" * 500, "\ud83d half", "word " * 3000]
 )
-def test_no_question_is_too_odd(question: str, ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
+def test_no_question_is_too_odd(question: str, ask: Ask) -> None:
     assert len(ask(question)["school.county"]) == 2
-
-
-def test_no_values_are_asked_for(ask: Callable[..., dict[str, tuple[Value, ...]]]) -> None:
-    assert ask("Fresno", 0) == {}
 
 
 def test_long_texts_take_no_place(tmp_path: Path) -> None:
@@ -186,15 +196,14 @@ def test_an_index_is_built_once_and_again_when_it_is_broken(
     assert [file.name for file in tmp_path.glob("*") if file.name.startswith(".")] == []
 
 
-def test_the_database_is_not_touched(tmp_path: Path, school: Database) -> None:
+def test_the_database_is_not_touched_and_a_folder_that_cannot_be_written_is_the_users_to_mend(
+    tmp_path: Path, school: Database
+) -> None:
     before = school.path.read_bytes(), school.path.stat().st_mtime_ns
     names = {file.name for file in school.path.parent.iterdir()}
     ValueIndex.open(school, tmp_path / "values")
     assert (school.path.read_bytes(), school.path.stat().st_mtime_ns) == before
     assert {file.name for file in school.path.parent.iterdir()} - names == {"values"}
-
-
-def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path, school: Database) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"Make room there, or do without values"):
         ValueIndex.open(school, tmp_path / "file")
@@ -433,3 +442,38 @@ def test_a_column_that_computes_huge_values_or_for_hours_fills_and_hangs_no_proc
     with pytest.raises(DatabaseUnavailableError, match=r"cannot be read within 0\.5 s"):
         ValueIndex.open(database, tmp_path / "indexes")
     assert list((tmp_path / "indexes").glob("*")) == []
+
+
+CASES = read_pairs(Path(__file__).parent / "fixtures" / "bridge.txt")
+WORDS = st.text("ab é'’-. X1", max_size=12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_question_mentions_a_value(case: Pair) -> None:
+    question, value = case.given.split("\n")
+    found = BridgedQuestion(question).bridge(value)
+    assert (f"{found.score:.2f} over {found.length}" if found else "none") == case.expected
+
+
+@given(WORDS, WORDS)
+@example("", "")
+@example("a'", "A")
+def test_whatever_is_found_is_as_like_as_it_has_to_be(question: str, value: str) -> None:
+    found = BridgedQuestion(question).bridge(value)
+    if found:
+        assert required_score(value) <= found.score <= 1
+        assert required_run(len(comparable(value))) <= found.length <= len(value)
+
+
+@given(st.text("abcdefgh", min_size=2, max_size=30), st.text("abcdefgh ", max_size=20))
+def test_a_value_said_as_words_of_its_own_is_always_found(value: str, around: str) -> None:
+    question = BridgedQuestion(f"{around} {value} {around}")
+    found = question.bridge(value)
+    if value not in ("a", "be", "he", "had", "each"):
+        assert found is not None and found.score >= LIKENESS
+
+
+def test_columns_of_names_want_the_very_name_and_a_long_question_is_no_harder() -> None:
+    assert (column_requires("full Name"), column_requires("city")) == (1.0, LIKENESS)
+    found = BridgedQuestion("the same words again " * 2000).bridge("the same words again " * 4)
+    assert found is not None and found.score == 1

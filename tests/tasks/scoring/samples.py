@@ -1,10 +1,11 @@
 """Short ways to write down questions and their scores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import Link, Question
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import QuestionScore, Report, Verdict
 
 
 def verdict(right: str = "", *, status: str = "ok", gold: str = "ok", rows: int | None = 1) -> Verdict:
@@ -48,6 +49,11 @@ def score(
         gold_sql,
         executable,
     )
+
+
+def report_of(rows: Sequence[QuestionScore], rule: str = "bird") -> Report:
+    """Return the report of some questions without schemas."""
+    return build_report(rows, rule=rule, schemas={})
 
 
 def call(

@@ -4,21 +4,26 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import sqrt
+from math import comb, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
 from tasks.core.outcome import Call, StageRecord, Usage
-from tasks.scoring.build_report import build_report
 from tasks.scoring.candidates import bills_of, step_of
 from tasks.scoring.execution.judge_job import Ballot
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.candidates import candidate_tables, candidates
+from tasks.scoring.metrics.candidates import (
+    candidate_tables,
+    candidates,
+    chosen_at_k,
+    majority_at_k,
+    pass_at_k,
+)
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.settings.pipeline import CandidateSettings
-from tests.tasks.scoring.samples import score
+from tests.tasks.scoring.samples import report_of, score
 
 N = 6
 
@@ -40,7 +45,7 @@ def question(name: str, ballot: Ballot, right: Sequence[bool], *, chosen: bool, 
 
 
 def measured(rows: Sequence[QuestionScore], setup: CandidateSettings) -> Any:
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     return candidates.of(ScoredRun(report, {}, measured={"candidates": setup}))
 
 
@@ -119,30 +124,73 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
     assert "for unknown tokens and 5.8 calls more per question" in found.lines[1]
 
 
-def test_one_question_has_no_interval_of_its_gain(
+def test_one_question_has_no_interval_of_its_gain_and_one_answer_no_figures(
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
     found = measured([questions[0][2]], CandidateSettings(n=N, select="vote"))
     assert found.data["gain"]["interval"] is None
     assert "points on one candidate for" in found.lines[1]
-
-
-def test_one_answer_per_question_has_no_such_figures(
-    questions: list[tuple[Ballot, list[bool], QuestionScore]],
-) -> None:
     assert measured([row for *_, row in questions], CandidateSettings(n=1, select="vote")) is None
 
 
-def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
+def test_candidates_are_no_stages_and_billed_as_one_and_a_failed_attempt_is_no_cost() -> None:
     ballot = Ballot(("ok",) * N, (0,) * N)
     row = question("1", ballot, [True] * N, chosen=True, grade="simple")
     row = replace(row, stages={**row.stages, "vote": row.final})
-    report = build_report([row], rule="bird", schemas={})
+    report = report_of([row])
     assert [stage.name for stage in report.stages] == ["1_initial_sql", "vote"]
     assert set(report.stage_costs) == {"initial_sql", "vote", "compare_candidates"}
     assert report.stage_costs["initial_sql"].calls + report.stage_costs["initial_sql"].cached_calls == N
-
-
-def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:
     records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
     assert bills_of(records) == bills_of(records[:1])
+
+
+STATUSES = ("ok", "ok", "ok", "ok", "empty", "error", "timeout", "no_answer")
+
+
+def random_ballot(draw: random.Random, n: int) -> Ballot:
+    statuses = tuple(draw.choice(STATUSES) for _ in range(n))
+    values = [draw.randrange(3) if status == "ok" else status for status in statuses]
+    first = [values.index(value) for value in values]
+    failing = ("error", "timeout", "no_answer")
+    return Ballot(statuses, tuple(at if s in failing else first[at] for at, s in enumerate(statuses)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_counted_votes_are_those_of_every_subset(seed: int) -> None:
+    draw = random.Random(seed)
+    n = draw.randint(1, 9)
+    ballot = random_ballot(draw, n)
+    right = [draw.random() < 0.4 for _ in range(n)]
+    for k in range(1, n + 1):
+        subsets = list(combinations(range(n), k))
+        winners = [ballot.winner(subset) for subset in subsets]
+        assert chosen_at_k(ballot, k) == tuple(winners.count(place) for place in range(n))
+        assert majority_at_k(ballot, right, k) == pytest.approx(fmean(right[winner] for winner in winners))
+        assert pass_at_k(right, k) == pytest.approx(fmean(any(right[p] for p in s) for s in subsets))
+
+
+def test_sixty_four_candidates_are_counted_exactly() -> None:
+    ballot = Ballot(("ok",) * 64, tuple(place % 4 for place in range(64)))
+    assert sum(chosen_at_k(ballot, 32)) == comb(64, 32)
+    assert majority_at_k(ballot, [place % 4 == 0 for place in range(64)], 64) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("statuses", "leaders", "winner"),
+    [
+        (("ok", "ok", "ok"), (0, 1, 1), 1),  # the larger group
+        (("ok", "ok", "ok", "ok"), (0, 1, 1, 0), 0),  # groups of one size: the one that came first
+        (("empty", "empty", "ok"), (0, 0, 2), 2),  # no rows come last
+        (("error", "empty", "error"), (0, 1, 2), 1),  # SQL that fails comes behind no rows
+        (("no_answer", "timeout", "error"), (0, 1, 2), 1),  # all fail: the first that has a SQL
+        (("no_answer", "no_answer"), (0, 1), 0),
+    ],
+)
+def test_the_vote_prefers(statuses: tuple[str, ...], leaders: tuple[int, ...], winner: int) -> None:
+    assert Ballot(statuses, leaders).winner() == winner
+
+
+def test_contenders_are_the_groups_with_a_result_in_the_votes_order() -> None:
+    ballot = Ballot(("error", "ok", "empty", "ok", "ok", "empty"), (0, 1, 2, 3, 3, 2))
+    assert ballot.contenders == ((3, 4), (1,), (2, 5))

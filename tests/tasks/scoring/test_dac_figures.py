@@ -1,6 +1,8 @@
-"""DAC's figures, worked out by hand for a few questions."""
+"""DAC's and SEA-SQL's figures, worked out by hand for a few questions."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -8,15 +10,16 @@ from pydantic_core import to_jsonable_python
 
 from tasks.core.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
 from tasks.core.outcome import Candidate, Outcome, StageRecord
-from tasks.core.records import ColumnName, Question
+from tasks.core.records import ColumnName, Correction, Elimination, Question
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.linking import make_oracle
 from tasks.scoring.metric import METRICS, ScoredRun
-from tasks.scoring.metrics.dac import dac_figures
+from tasks.scoring.metrics.dac import dac_figures, sea_figures
 from tasks.scoring.report import QuestionScore, Ratio, Verdict
 from tasks.settings.pipeline import DacSettings, RslSqlSettings, oracle_settings
 from tasks.settings.stages import DacCorrectionSettings, LinkingSettings
+from tests.tasks.scoring.samples import score
 
 SCHEMA = Schema(
     "shop",
@@ -146,7 +149,7 @@ def test_what_was_not_asked_for_is_absent_and_not_zero() -> None:
     assert "corrections" not in without_linking + without_parsing
 
 
-def test_a_run_without_dac_has_no_such_figures() -> None:
+def test_a_run_of_another_pipeline_has_no_such_figures() -> None:
     plain = QuestionScore(
         Question("1", "?", "shop"),
         Outcome("1", GOLD, (Candidate("1_preliminary_sql", GOLD),)),
@@ -157,6 +160,8 @@ def test_a_run_without_dac_has_no_such_figures() -> None:
     assert dac_figures([plain], "bird", {"shop": SCHEMA}) == {}
     assert dac_figures([], "bird", {"shop": SCHEMA}) == {}
     assert dac_figures(SCORES, "bird", {}) == {}
+    assert sea_figures([walked("1", {"1_preliminary_sql": "bird"})], "bird") == {}
+    assert sea_figures([], "bird") == {}
 
 
 def test_a_gold_that_cannot_be_parsed_makes_nothing_right() -> None:
@@ -181,9 +186,14 @@ def test_an_oracle_gives_the_parts_asked_for(which: Any, entities: bool, skeleto
     )
 
 
-def test_no_oracle_is_made_unless_asked_for() -> None:
+def test_an_oracle_is_made_if_asked_for_and_says_why_an_unreadable_gold_has_none() -> None:
     assert make_oracle(GOLD, SCHEMA, DacSettings()) is None
     assert make_oracle(GOLD, SCHEMA, RslSqlSettings()) is None
+    found = make_oracle(
+        "SELECT FROM WHERE", SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle="skeleton"))
+    )
+    assert found.skeleton.skeleton is None
+    assert found.skeleton.note
 
 
 @pytest.mark.parametrize(
@@ -202,16 +212,6 @@ def test_the_gold_link_is_what_the_gold_reads(gold: str, columns: set[str]) -> N
     assert set(map(str, found.link.columns)) == columns
 
 
-def test_the_oracle_skeleton_of_an_unreadable_gold_says_why_there_is_none() -> None:
-    found = make_oracle(
-        "SELECT FROM WHERE", SCHEMA, DacSettings(dac=DacCorrectionSettings(oracle="skeleton"))
-    )
-    assert found is not None
-    assert found.skeleton is not None
-    assert found.skeleton.skeleton is None
-    assert found.skeleton.note
-
-
 def test_a_macro_figure_says_over_how_many_questions_it_is_the_mean() -> None:
     schemas = {"shop": SCHEMA}
     run = ScoredRun(build_report(SCORES, rule="bird", schemas=schemas), schemas)
@@ -220,3 +220,72 @@ def test_a_macro_figure_says_over_how_many_questions_it_is_the_mean() -> None:
     assert re.search(
         r"DAC: tables linked, macro F1 [\d.]+ % \(mean over 4 questions\), columns", found.lines[0]
     )
+
+
+SQL = "SELECT 1"
+
+
+def eliminated(outcome: str) -> StageRecord:
+    return StageRecord("bias_elimination", "bias_elimination", asdict(Elimination(SQL, outcome)), False)  # type: ignore[arg-type]
+
+
+def adjusted(before: str, after: str, rounds: int) -> StageRecord:
+    value = asdict(Correction(SQL, rounds, before, after))
+    return StageRecord("execution_adjustment", "execution_adjustment", value, False)
+
+
+def walked(name: str, right: Mapping[str, str], *records: StageRecord) -> QuestionScore:
+    return score(name, "bird", stages=right, records=records)
+
+
+STAGES = ("1_preliminary_sql", "2_bias_elimination", "3_execution_adjustment")
+
+
+def rights(*rules: str) -> Mapping[str, str]:
+    return dict(zip(STAGES, rules, strict=False))
+
+
+def test_both_refinements_are_counted() -> None:
+    scores = [
+        walked("1", rights("", "bird", "bird"), eliminated("changed"), adjusted("ok", "ok", 0)),
+        walked("2", rights("bird", "", "bird"), eliminated("changed"), adjusted("error", "empty", 2)),
+        walked("3", rights("bird", "bird", ""), eliminated("kept"), adjusted("timeout", "error", 10)),
+        walked("4", rights("", "", "bird"), eliminated("unchanged"), adjusted("no_answer", "ok", 2)),
+    ]
+    assert sea_figures(scores, "bird") == {
+        "sea/bias_elimination/asked": 4,
+        "sea/bias_elimination/changed": 2,
+        "sea/bias_elimination/kept": 1,
+        "sea/bias_elimination/fixed": 1,
+        "sea/bias_elimination/broken": 1,
+        "sea/execution_adjustment/failing_before": Ratio(3, 4),
+        "sea/execution_adjustment/failing_after": Ratio(1, 4),
+        "sea/execution_adjustment/adjusted": 3,
+        "sea/execution_adjustment/fixed": 2,
+        "sea/execution_adjustment/broken": 1,
+        "sea/execution_adjustment/rounds_2": 2,
+        "sea/execution_adjustment/rounds_10": 1,
+    }
+
+
+def test_a_question_that_failed_on_the_way_stays_in_the_denominator_as_failing() -> None:
+    failed = StageRecord("execution_adjustment", "execution_adjustment", None, False, error="down")
+    scores = [
+        walked("1", rights("bird", "bird", "bird"), adjusted("ok", "ok", 0)),
+        walked("2", rights("bird", "bird"), failed),
+        walked("3", {}),
+        replace(walked("4", {}), executable=False),
+    ]
+    assert sea_figures(scores, "bird") == {
+        "sea/execution_adjustment/failing_before": Ratio(2, 3),
+        "sea/execution_adjustment/failing_after": Ratio(2, 3),
+        "sea/execution_adjustment/adjusted": 0,
+        "sea/execution_adjustment/fixed": 0,
+        "sea/execution_adjustment/broken": 0,
+    }
+
+
+def test_right_is_what_the_rule_says() -> None:
+    scores = [walked("1", rights("strict", "bird strict"), eliminated("changed"))]
+    assert sea_figures(scores, "bird")["sea/bias_elimination/fixed"] == 1
+    assert sea_figures(scores, "strict")["sea/bias_elimination/fixed"] == 0

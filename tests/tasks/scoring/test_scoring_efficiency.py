@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.run_times import Measured, RightAnswer, Timings, measure_efficiency
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.efficiency import efficiency, reward_of, score_efficiency, ves_of
-from tests.tasks.scoring.samples import score
+from tests.tasks.scoring.samples import report_of, score
 
 GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}
 
@@ -30,12 +29,9 @@ def test_rewards_step_with_the_ratio(ratio: float, reward: float) -> None:
     assert reward_of([ratio]) == reward
 
 
-def test_ratios_without_any_spread_are_not_dropped() -> None:
+def test_a_ratio_far_from_the_others_is_dropped_and_none_where_there_is_no_spread() -> None:
     assert ves_of([1.0] * 10) == 1.0
     assert ves_of([2.25]) == 1.5
-
-
-def test_a_ratio_far_from_the_others_is_dropped() -> None:
     assert ves_of([1.0] * 30 + [100.0]) == 1.0
 
 
@@ -56,13 +52,10 @@ def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
     assert found["ves_steps"] == 75.0
 
 
-def test_nothing_right_scores_zero_and_nothing_asked_is_unknown() -> None:
+def test_nothing_right_scores_zero_and_what_was_not_asked_or_counted_is_unknown() -> None:
     assert score_efficiency([], questions=3)["ves"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
     assert score_efficiency([], questions=0)["ves"] is None
     assert score_efficiency([], questions=0)["ves_steps"] is None
-
-
-def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
     assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2)["ves_steps"] is None
 
 
@@ -101,11 +94,10 @@ def test_a_median_is_not_moved_by_one_slow_moment() -> None:
 
 def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
     rows = [score(name, "bird" if name != "c" else "", difficulty=grade) for name, grade in GRADES.items()]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     measured = {"a": timings((1.0, 1.0), steps=1.0), "b": timings((4.0, 4.0), steps=4.0)}
     run = ScoredRun(report, {}, measured={"efficiency": Measured(measured, 0.2)})
     found = efficiency.of(run)
-    assert found is not None
     assert found.data["ves"]["mean"] == pytest.approx(100)  # (1 + 2 + 0) / 3
     assert found.data["by_difficulty"]["simple"]["ves"]["mean"] == 100
     assert found.data["by_difficulty"]["moderate"]["ves"]["mean"] == 100  # (2 + 0) / 2

@@ -54,13 +54,10 @@ async def test_a_fault_of_the_gold_is_a_cause_of_its_own(workers: SqlWorkers, sh
         assert expected in classify_sql(gold, gold, verdict, shop.schema)
 
 
-def test_a_backbone_that_failed_is_told_from_a_reply_without_sql(shop: Database) -> None:
+def test_a_backbone_that_failed_is_a_cause_of_its_own_and_right_answers_have_none(shop: Database) -> None:
     failure = Failure("backbone_error", "sql", "rate limit", retryable=True)
     assert classify(score("0", sql=None, failure=failure), "bird", shop.schema) == ("backbone_error",)
     assert classify(score("0", sql=None), "bird", shop.schema) == ("no_answer",)
-
-
-def test_right_answers_and_questions_without_database_have_no_cause(shop: Database) -> None:
     assert classify(score("0", "bird"), "bird", shop.schema) == ()
     assert classify(score("0", sql=None, executable=False), "bird", shop.schema) == ()
 

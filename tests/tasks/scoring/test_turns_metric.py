@@ -18,11 +18,10 @@ from tasks.core.outcome import (
 )
 from tasks.results.curves import turn_chart
 from tasks.results.mlflow.package import measures
-from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.turns import MAX_POINTS, turn_lines, turn_table, turns
 from tasks.scoring.report import Measurement, QuestionScore
-from tests.tasks.scoring.samples import record, score
+from tests.tasks.scoring.samples import record, report_of, score
 
 UNKNOWN = Usage()
 
@@ -56,12 +55,11 @@ def question(
 
 
 def measured(*rows: QuestionScore) -> Measurement | None:
-    return turns.of(ScoredRun(build_report(rows, rule="bird", schemas={}), {}))
+    return turns.of(ScoredRun(report_of(rows), {}))
 
 
 def found(*rows: QuestionScore) -> Any:
     measurement = measured(*rows)
-    assert measurement
     return measurement.data
 
 
@@ -94,11 +92,6 @@ def test_lost_is_right_after_a_turn_and_wrong_at_the_end() -> None:
     assert data["lost"] == {"correct": 2, "total": 4, "value": 0.5, "questions": ["1", "2"]}
 
 
-def test_questions_that_are_not_scored_are_in_no_figure() -> None:
-    data = found(question("1", [True]), question("2", [True, True], executable=False))
-    assert (data["most"], data["turns"]["total"], curve(data, "total")) == (1, 1, [1])
-
-
 def test_the_cost_up_to_a_turn_is_the_mean_over_the_questions_that_have_one() -> None:
     data = found(question("1", [True, True]), question("2", [True]), question("3", [], record("other")))
     assert curve(data, "usd") == [0.5, 0.75]
@@ -112,7 +105,6 @@ def test_the_cost_up_to_a_turn_is_the_mean_over_the_questions_that_have_one() ->
 )
 def test_what_is_unknown_of_one_turn_is_unknown_of_all_and_never_zero(calls: tuple[Call, ...]) -> None:
     measurement = measured(question("1", [True]), question("2", [True, True], turn(1), turn(2, calls=calls)))
-    assert measurement
     data = measurement.data
     assert curve(data, "usd") == [0.5, None] and curve(data, "tokens") == [110, None]
     assert data["output_tokens_per_turn"] is None
@@ -127,16 +119,15 @@ def test_a_cached_call_costs_what_it_cost_when_it_was_paid_and_a_repeated_reply_
     assert curve(data, "usd") == [0.25] and curve(data, "tokens") == [110]
 
 
-def test_a_failed_attempt_of_a_rerun_is_no_turn() -> None:
-    failed = StageRecord(FAILED_ATTEMPT, "failed_attempt 1", None, False, turn(1).calls)
-    assert found(question("1", [True], failed, turn(1)))["turns"]["correct"] == 1
-
-
-def test_of_several_agents_the_first_ones_turns_are_the_curve() -> None:
+def test_the_curve_has_the_first_agents_turns_of_scored_questions() -> None:
     data = found(
         question("1", [False, True], turn(1, candidate=1), turn(2, candidate=1), turn(1, candidate=2))
     )
     assert (data["most"], curve(data, "correct")) == (2, [0, 1])
+    data = found(question("1", [True]), question("2", [True, True], executable=False))
+    assert (data["most"], data["turns"]["total"], curve(data, "total")) == (1, 1, [1])
+    failed = StageRecord(FAILED_ATTEMPT, "failed_attempt 1", None, False, turn(1).calls)
+    assert found(question("1", [True], failed, turn(1)))["turns"]["correct"] == 1
 
 
 def test_tool_errors_are_counted_by_kind_and_unknown_if_one_is() -> None:
@@ -157,9 +148,6 @@ def test_a_query_that_was_executed_before_is_repeated_and_submitting_it_is_not()
     )
     assert data["repeated_queries"] == {"correct": 1, "total": 4, "value": 0.25}
     assert data["submitted"] == {"correct": 1, "total": 2, "value": 0.5}
-
-
-def test_blanks_within_a_literal_make_another_query() -> None:
     calls = (sql_call("SELECT 'a  b'"), sql_call("SELECT 'a b'"), sql_call("SELECT\n'a b' "))
     data = found(question("1", [True], turn(1, *calls)))
     assert data["repeated_queries"] == {"correct": 1, "total": 3, "value": 1 / 3}
@@ -179,20 +167,21 @@ def test_why_nothing_was_submitted_is_counted_and_said() -> None:
     assert found(row)["not_submitted"] == {} and "not submitted" not in turn_lines(found(row))[0]
 
 
-def test_a_run_without_turns_has_no_such_metric() -> None:
+def test_a_run_without_turns_or_whose_every_first_turn_failed_has_no_such_figures() -> None:
     assert measured(score("1", "bird", stages={"1_sql": "bird"}, records=(record("sql"),))) is None
+    failed = StageRecord("turn", "turn", None, False, error="the endpoint refused the request")
+    assert measured(question("1", [], failed), question("2", [], failed)) is None
 
 
 def test_turns_are_no_rows_of_the_table_of_stages_and_one_line_of_the_bill() -> None:
     rows = [question("1", [False] * 30)]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     assert report.stages == () and list(report.stage_costs) == ["turn"]
     assert report.stage_costs["turn"].calls == 30
 
 
 def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> None:
     measurement = measured(question("1", [False] * 3_000), question("2", [True]))
-    assert measurement
     data = measurement.data
     assert curve(data, "turn") == [*range(1, MAX_POINTS + 1), 3_000]
     table = turn_table(data)
@@ -204,7 +193,7 @@ def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> N
 
 def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
     rows = [question("1", [False, True], turn(1, sql_call("SELECT 1")), turn(2)), question("2", [True])]
-    report = build_report(rows, rule="bird", schemas={})
+    report = report_of(rows)
     measurement = turns.of(ScoredRun(report, {}))
     logged = measures(replace(report, details={"turns": measurement}))
     steps = {(each.name, each.step): each.value for each in logged}
@@ -215,8 +204,3 @@ def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
         0.0,
     )
     assert not any(name.startswith("stage_ex/turn") for name, _ in steps)
-
-
-def test_a_run_whose_every_first_turn_failed_has_no_figures_of_turns() -> None:
-    failed = StageRecord("turn", "turn", None, False, error="the endpoint refused the request")
-    assert measured(question("1", [], failed), question("2", [], failed)) is None

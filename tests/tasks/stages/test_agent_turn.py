@@ -162,14 +162,11 @@ async def test_ten_thousand_calls_in_a_turn_are_refused_but_for_the_first(bench:
     assert time.process_time() - began < 5
 
 
-async def test_only_a_submission_is_executed_when_no_call_is_left(bench: Bench) -> None:
+async def test_only_a_submission_is_executed_when_no_call_is_left_and_nothing_behind_it(bench: Bench) -> None:
     taken = await take(bench, tool_calls(("run_sql", sql("SELECT 1")), ("submit", sql(GOOD))), allowed=0)
     refused, submitted = taken.turns[0].calls
     assert (refused.error, refused.sql, submitted.error) == ("refused", None, "")
     assert (taken.submitted, taken.answer, taken.calls) == (True, GOOD, 1)
-
-
-async def test_calls_behind_a_submission_are_left_out(bench: Bench) -> None:
     taken = await take(bench, tool_calls(("submit", sql(GOOD)), ("submit", sql("SELECT 2"))))
     assert (taken.answer, len(taken.turns[0].calls)) == (GOOD, 1)
 

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.core.errors import BackboneError
 from tasks.core.records import Answer, Correction, Elimination, FewShotQuestion
@@ -17,10 +19,12 @@ from tasks.stages.sea_sql import (
     bias_elimination,
     elimination_prompt,
     execution_adjustment,
+    read_continuation,
     value_retrieval,
     zero_shot_sql,
 )
 from tests.support.fake_openai import Body, error, out_of_tokens, reply, server_error
+from tests.support.pairs import Pair, read_pairs
 from tests.support.stage_bench import ENDLESS, QUESTION, Bench, sql_reply
 
 GOOD, EMPTY, WRONG = (
@@ -107,18 +111,18 @@ class TestBiasElimination:
         assert text.startswith("### Instruction\n") and text.endswith("### Response\nQuery:\n")
         assert bench.server.requests[0].body["temperature"] == 0
 
-    async def test_the_same_sql_in_other_writing_changes_nothing(self, bench: Bench) -> None:
-        bench.says("select name\nfrom museum;")
-        assert await eliminate(bench) == Elimination(GOOD, "unchanged")
-
-    async def test_another_sql_takes_its_place(self, bench: Bench) -> None:
-        bench.says(f"```sql\n{EMPTY}\n```")
-        assert await eliminate(bench) == Elimination(EMPTY, "changed")
-
-    async def test_an_error_is_shown_as_an_error(self, bench: Bench) -> None:
-        bench.says(GOOD)
-        await eliminate(bench, WRONG)
-        assert "Error: no such column: nam" in bench.server.prompts[0]
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            ("select name\nfrom museum;", Elimination(GOOD, "unchanged")),
+            (f"```sql\n{EMPTY}\n```", Elimination(EMPTY, "changed")),
+        ],
+    )
+    async def test_another_sql_takes_its_place_and_other_writing_does_not(
+        self, bench: Bench, said: str, expected: Elimination
+    ) -> None:
+        bench.says(said)
+        assert await eliminate(bench) == expected
 
     @pytest.mark.parametrize(
         ("behaviour", "why"),
@@ -234,11 +238,6 @@ class TestExecutionAdjustment:
         shown = bench.server.prompts[-1].partition("### Reason 1\n")[2].partition("\n")[0]
         assert len(shown) == MAX_REASON + 3 and shown.startswith("why ### Question why")
 
-    async def test_both_prompts_show_the_values(self, bench: Bench) -> None:
-        scripted(bench, [GOOD])
-        await adjust(bench, WRONG)
-        assert all("`city`: 'Lyon' | 'Ghent'" in prompt for prompt in bench.server.prompts)
-
 
 async def test_values_are_a_stage_without_a_call(bench: Bench, tmp_path: Path) -> None:
     values = DatabaseValues(bench.runner.database, tmp_path)
@@ -267,3 +266,17 @@ def test_the_key_of_value_retrieval_holds_the_database_and_no_path(bench: Bench,
 
     assert key("here") == key("there")
     assert key("here") != key("here", per_column=3)
+
+
+CASES = read_pairs(Path(__file__).parent / "fixtures" / "continuation.txt")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_reply_to_a_prompt_that_ends_with_select(case: Pair) -> None:
+    assert (read_continuation(case.given, "sqlite") or "none") == case.expected
+
+
+@given(st.text(max_size=60))
+def test_no_reply_is_too_odd_to_be_read(text: str) -> None:
+    found = read_continuation(text, "sqlite")
+    assert found is None or found.strip()

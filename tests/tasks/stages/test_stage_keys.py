@@ -1,16 +1,26 @@
-"""What the key of a stage's result depends on: all that can change the result, and nothing that cannot."""
+"""What the key of a stage's result depends on, and nothing else; labels of stages, and the order of their records."""
 
 import inspect
 import shutil
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.core.records import Augmentation, ColumnName, CorrectionCase, FewShotQuestion, Link, SqlPair
+from tasks.core.outcome import StageRecord
+from tasks.core.records import (
+    Augmentation,
+    ColumnName,
+    CorrectionCase,
+    FewShotQuestion,
+    Link,
+    Question,
+    SqlPair,
+)
 from tasks.database.database import Database, locate
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
@@ -19,6 +29,7 @@ from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.stages import BackwardLinkSettings, CorrectionSettings, CorrectionTurns, SelectionSettings
 from tasks.stages.columns import describe_columns
+from tasks.stages.question_run import QuestionRun
 from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
@@ -222,13 +233,12 @@ async def test_the_bill_of_a_backbone_is_not_part_of_the_key(bench: Bench, stage
     assert stage.key(arguments) == before
 
 
-async def test_the_same_question_elsewhere_has_the_same_answer(bench: Bench) -> None:
+async def test_the_same_question_and_database_elsewhere_have_the_same_answer(
+    bench: Bench, tmp_path: Path
+) -> None:
     arguments = arguments_of(forward_link, bench)
     elsewhere = replace(QUESTION, id="999", difficulty="challenging")
     assert forward_link.key({**arguments, "question": elsewhere}) == forward_link.key(arguments)
-
-
-async def test_the_database_files_place_is_not_part_of_the_key(bench: Bench, tmp_path: Path) -> None:
     database = bench.runner.database
     moved = Database(
         database.id, locate(str(tmp_path / "elsewhere.sqlite")), database.schema, database.digest
@@ -290,7 +300,9 @@ async def test_a_changed_prompt_changes_the_keys_of_the_stages_that_render_it_an
     assert changed_by("_sections") == {stage.name for stage in ASKING}
 
 
-def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
+def test_what_has_no_identity_cannot_get_into_a_key_and_the_error_says_how_to_give_it_one(
+    tmp_path: Path,
+) -> None:
     class Client:
         key = "sk-secret"
 
@@ -300,8 +312,6 @@ def test_what_has_no_identity_cannot_get_into_a_key(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="no identity"):
             cache_key("stage", "1", "", {"argument": ({"inner": [value]},)})
 
-
-def test_the_error_names_stage_argument_and_type_and_says_how_to_give_it_an_identity() -> None:
     class Client:
         pass
 
@@ -337,18 +347,6 @@ def test_the_code_of_a_stage_is_part_of_its_key_and_its_docstring_is_not() -> No
     assert code_of(len) == ""
 
 
-def test_a_dataclass_says_all_of_itself() -> None:
-    @dataclass(frozen=True)
-    class Two:
-        a: int
-        b: tuple[str, ...]
-
-    assert identity(Two(1, ("x",))) == {"a": 1, "b": ["x"]}
-    assert identity(LINK) == {
-        "tables": ["museum"], "columns": [{"table": "museum", "column": "name"}], "dropped": [],
-    }  # fmt: skip
-
-
 def test_arguments_do_not_run_into_each_other() -> None:
     keys = {
         cache_key("s", "1", "", {"a": "x", "b": ""}),
@@ -365,3 +363,47 @@ def test_arguments_do_not_run_into_each_other() -> None:
     }
     assert len(keys) == 11
     assert cache_key("s", "1", "", {"a": 1, "b": 2}) == cache_key("s", "1", "", {"b": 2, "a": 1})
+
+
+CALLS = 20_000
+
+
+def question_run() -> QuestionRun:
+    return QuestionRun(Question("1", "?", "db"))
+
+
+def test_a_stage_is_numbered_from_its_second_call_on() -> None:
+    made = question_run()
+    assert [made.label(stage) for stage in ("a", "a", "b", "a", "a 5", "a", "a")] == [
+        "a", "a 2", "b", "a 3", "a 5", "a 4", "a 6",
+    ]  # fmt: skip
+
+
+def test_candidates_are_numbered_apart_and_stand_where_they_are_joined() -> None:
+    made = question_run()
+    made.label("first")
+    second = made.for_candidate(2)
+    labels = [second.label("ask"), second.label("ask")]
+    second.records += [StageRecord("ask", label, None, restored=False) for label in reversed(labels)]
+    made.join(second)
+    made.records.insert(0, StageRecord("last", made.label("last"), None, restored=False))
+    assert [record.label for record in made.in_order] == ["ask (candidate 2)", "ask 2 (candidate 2)", "last"]
+
+
+def test_thousands_of_calls_of_one_stage_hold_the_loop_up_for_no_second() -> None:
+    made = question_run()
+    started = time.process_time()
+    made.records += [StageRecord("a", made.label("a"), None, restored=False) for _ in range(CALLS)]
+    labels = [record.label for record in made.in_order]
+    assert time.process_time() - started < 5
+    assert labels[-1] == f"a {CALLS}"
+
+
+def test_a_result_is_counted_once_whatever_its_process() -> None:
+    made = QuestionRun(Question("1", "?", "db"), run="tonight")
+    result, others = {"made_by": "tonight/1"}, {"made_by": "yesterday/1"}
+    assert made.count_own("key", result, ran=True)  # by a task that ran now
+    assert not made.count_own("key", result, ran=False)  # restored for the question's second call
+    assert not made.for_candidate(2).count_own("key", result, ran=False)
+    assert made.count_own("other key", result, ran=False)  # by a worker that crashed
+    assert not made.count_own("third key", others, ran=False)

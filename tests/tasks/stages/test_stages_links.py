@@ -14,7 +14,6 @@ from tasks.stages.links import (
     read_link,
     shown_columns,
     shown_tables,
-    unite,
     with_join_keys,
 )
 
@@ -86,22 +85,13 @@ def test_an_ambiguous_or_invented_column_is_dropped_as_it_was_written(written: s
     assert read_link(SCHEMA, (), (written,)) == Link(dropped=(written,))
 
 
-def test_a_dotted_name_that_reads_two_ways_is_a_column_of_the_table_that_comes_first() -> None:
+def test_names_that_read_two_ways_are_of_the_table_that_comes_first_or_was_named() -> None:
     # `my`.`table.x` and `my.table`.`x`: the shorter table name is tried first, quotes tell them apart.
     assert read_link(SCHEMA, (), ("my.table.x",)).columns == (ColumnName("my", "table.x"),)
     assert read_link(SCHEMA, (), ("`my.table`.`x`",)).columns == (ColumnName("my.table", "x"),)
-
-
-def test_a_bare_column_of_several_tables_is_taken_from_the_one_that_was_named() -> None:
     link = read_link(SCHEMA, ["FRPM"], ["CDSCode"])
     assert link == Link(("frpm",), (ColumnName("frpm", "CDSCode"),))
     assert read_link(SCHEMA, ["frpm", "schools"], ["CDSCode"]).dropped == ("CDSCode",)
-
-
-def test_tables_alone_are_a_link_without_columns() -> None:
-    assert read_link(SCHEMA, ["`frpm`", '"schools"', "my.table", "nope", "frpm"], ()) == Link(
-        ("Schools", "frpm", "my.table"), (), ("nope",)
-    )
 
 
 def test_a_link_is_in_schema_order_each_name_once_with_the_tables_of_its_columns() -> None:
@@ -109,6 +99,9 @@ def test_a_link_is_in_schema_order_each_name_once_with_the_tables_of_its_columns
     assert link.tables == ("Schools", "frpm", "my")
     assert link.columns == (ColumnName("Schools", "CDSCode"), ColumnName("frpm", "CDSCode"))
     assert link.dropped == ("x.y",)
+    assert read_link(SCHEMA, ["`frpm`", '"schools"', "my.table", "nope", "frpm"], ()) == Link(
+        ("Schools", "frpm", "my.table"), (), ("nope",)
+    )
 
 
 def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> None:
@@ -116,9 +109,6 @@ def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> No
     found = hinted(schema, "They PROVIDE school names")
     assert [str(name) for name in found] == ["t.id", "t.School Name", "u.ID", "u.name"]
     assert hinted(schema, "") == ()
-
-
-def test_a_nameless_column_is_no_hint() -> None:
     assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),), dialect="sqlite"), "b") == ()
 
 
@@ -150,33 +140,20 @@ KEYED = Schema(
 )
 
 
-def test_join_keys_are_added_between_surviving_tables_only() -> None:
+def test_join_keys_are_added_between_surviving_tables_whole_and_in_the_schemas_spelling() -> None:
     link = make_link(KEYED, [ColumnName("a", "x"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(KEYED, link).columns] == ["a.id", "a.x", "B.A1", "B.y"]
     alone = make_link(KEYED, [ColumnName("a", "x")])
     assert with_join_keys(KEYED, alone) == alone
     assert with_join_keys(KEYED, Link()) == Link()
-
-
-def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> None:
+    link = read_link(KEYED, ["B"], ["a.x"])
+    assert with_join_keys(KEYED, link) == link
     keys = united(KEYED.tables, [ForeignKey("C", ("P", "Q"), "b", ("a1", "a2"))])
     other_case = Schema("d", KEYED.tables, keys, dialect="sqlite")
     link = make_link(other_case, [ColumnName("c", "b1"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(other_case, link).columns] == [
         "B.A1", "B.A2", "B.y", "c.p", "c.q", "c.b1",
     ]  # fmt: skip
-
-
-def test_a_table_that_was_only_named_brings_no_join_keys() -> None:
-    link = read_link(KEYED, ["B"], ["a.x"])
-    assert with_join_keys(KEYED, link) == link
-
-
-def test_names_are_shown_quoted_where_sql_needs_it() -> None:
-    link = read_link(SCHEMA, ["my.table"], ["schools.no`te", "frpm.cdscode"])
-    assert shown_tables(SCHEMA, link) == ("Schools", "frpm", "`my.table`")
-    assert shown_columns(SCHEMA, link) == ("Schools.`no``te`", "frpm.CDSCode")
-    assert shown_tables(SCHEMA, None) == shown_columns(SCHEMA, None) == ()
 
 
 # Names of every kind that SQLite takes; a space at either end is the one thing a model cannot be held to.
@@ -226,23 +203,3 @@ def test_whatever_a_model_writes_a_link_holds_only_names_of_the_schema(
     assert {column.table for column in link.columns} <= set(link.tables) <= {t.name for t in schema.tables}
     assert len(set(link.columns)) == len(link.columns)
     assert set(link.dropped) <= {*tables, *columns}
-
-
-LINKS = st.lists(st.sampled_from(KEYED.column_names)).map(lambda names: make_link(KEYED, names))
-
-
-@given(LINKS, LINKS, LINKS)
-def test_a_union_has_no_order_and_loses_nothing(first: Link, second: Link, third: Link) -> None:
-    union = unite(KEYED, first, second, third)
-    assert union == unite(KEYED, third, first, second) == unite(KEYED, unite(KEYED, first, second), third)
-    assert set(union.columns) == {*first.columns, *second.columns, *third.columns}
-    assert unite(KEYED, union, union) == union
-    assert merge(KEYED, first, second) == unite(KEYED, first, second)
-
-
-@given(LINKS)
-def test_join_keys_only_add_and_adding_them_twice_adds_nothing(link: Link) -> None:
-    kept = with_join_keys(KEYED, link)
-    assert set(link.columns) <= set(kept.columns)
-    assert with_join_keys(KEYED, kept) == kept
-    assert {column.table for column in kept.columns} == {column.table for column in link.columns}

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from tasks.backbone.replies.json_text import reply_schema
+from tasks.core.errors import ConfigurationError
 from tasks.core.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.database.database import Database
 from tasks.database.schema_text import SchemaView
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_pipeline_settings
 from tasks.stages.columns import describe_columns
 from tasks.stages.dac_entities import AlignmentReply
 from tasks.stages.links import hinted_link
+from tasks.stages.native_sql import read_native
 from tasks.stages.replies import (
     ConditionsReply,
     DescriptionsReply,
@@ -33,6 +37,7 @@ from tasks.stages.rsl_sql import (
     preliminary_sql,
 )
 from tests.support.fake_openai import out_of_tokens, reply
+from tests.support.prompt_cases import native
 from tests.support.stage_bench import QUESTION, Bench, sql_reply
 
 PLAIN_ASKED = FewShotQuestion(QUESTION)
@@ -123,10 +128,6 @@ BAD = {
 async def run(bench: Bench, stage: str) -> Any:
     call = STAGES[stage](bench)
     return await (call if stage in OURS else bench.run(call))
-
-
-def test_every_stage_is_tested() -> None:
-    assert set(STAGES) == set(GOOD) == set(FALLBACK)
 
 
 WRAPPED = (
@@ -307,3 +308,40 @@ def test_the_schema_of_a_reply_is_what_it_was_because_paid_replies_are_found_by_
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == SCHEMAS[kind], (
         "a reply's fields and docstrings are part of the request: this change makes every cached reply unfindable"
     )
+
+
+@pytest.mark.parametrize(("reply", "sql"), [
+    ("Steps.\n```sql\nSELECT 1\n```\nNo: \n```sql\nSELECT a FROM t;\n```", "SELECT a FROM t"),
+    ("<answer> in short\n\n```sql\nSELECT a FROM t\n```\n</answer>", "SELECT a FROM t"),
+    ("```sql\nSELECT 0\n```\n<answer>SELECT a FROM t</answer>", "SELECT a FROM t"),
+    ("<answer>\n```sql\nSELECT a FROM t", "SELECT a FROM t"),
+    ("SELECT a\nFROM t;\n```", "SELECT a\nFROM t"),
+    ('{"sql": "SELECT a FROM t"}', "SELECT a FROM t"),
+    ("I cannot tell.", None),
+    ("", None),
+])  # fmt: skip
+def test_a_reply_is_read_in_every_form_that_the_layouts_ask_for(reply: str, sql: str | None) -> None:
+    assert read_native(reply) == sql
+
+
+async def test_thoughts_are_not_the_answer_and_a_reply_without_sql_is_asked_for_again(bench: Bench) -> None:
+    bench.says(
+        "<think>```sql\nSELECT 0\n```</think> hm", "<think>so</think><answer>SELECT name FROM museum</answer>"
+    )
+    answer = await bench.run(native("arctic")(bench))
+    assert answer.sql == "SELECT name FROM museum"
+    assert len(bench.conversations) == 2
+    assert [message["role"] for message in bench.conversations[-1]] == ["system", "user"]
+
+
+def test_a_layout_brings_its_schema_format_unless_one_is_named_and_no_demonstrations() -> None:
+    def shown(*overrides: str) -> str:
+        return load_pipeline_settings(find_conf(), "native", overrides).prompt.schema_format
+
+    assert (shown(), shown("pipeline.prompt.layout=arctic")) == ("omnisql", "omnisql")
+    assert shown("pipeline.prompt.layout=xiyan") == "m_schema"
+    assert shown("pipeline.prompt.layout=xiyan", "pipeline.prompt.schema_format=comment") == "comment"
+    stored = load_pipeline_settings(find_conf(), "native", ("pipeline.prompt.layout=xiyan",))
+    assert type(stored).model_validate_json(stored.model_dump_json()) == stored
+    with pytest.raises(ConfigurationError, match="less than or equal to 0, not 3"):
+        load_pipeline_settings(find_conf(), "native", ("pipeline.demonstrations.k=3",))

@@ -1,12 +1,22 @@
-"""SEA-SQL's prompts, for the golden files."""
+"""Prompts for the golden files: SEA-SQL's, those of open models' layouts, for an opinion, and among candidates."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from flows.evaluate.judging import ask_opinion
 from tasks.core.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
 from tasks.database.schema_text import SchemaView
-from tasks.settings.pipeline import PromptSettings, SeaSqlSettings
+from tasks.settings.pipeline import NativeLayout, NativePromptSettings, PromptSettings, SeaSqlSettings
 from tasks.settings.stages import BiasEliminationSettings
+from tasks.stages.candidates import (
+    CandidateGroup,
+    Comparison,
+    MergeRequest,
+    compare_candidates,
+    merge_candidates,
+)
+from tasks.stages.native_sql import native_sql
+from tasks.stages.schema_prompt import ExecutedSql
 from tasks.stages.sea_sql import NO_QUERY, Mistake, bias_elimination, correct, reflect, zero_shot_sql
 from tests.support.stage_bench import DEMONSTRATIONS, PLAIN, QUESTION, Bench
 
@@ -81,3 +91,48 @@ SEA_CASES: dict[str, Case] = {
         QUESTION, valued(bench, TWO), BOTH, 1, bench.backbone
     ),
 }
+
+
+def native(layout: NativeLayout, question: Question = QUESTION, *, descriptions: bool = True) -> Case:
+    """A question in a layout, with values that it may mean."""
+    prompt = NativePromptSettings.model_validate({"layout": layout})
+    return lambda bench: native_sql(
+        question, valued(bench, prompt, descriptions=descriptions), layout, bench.backbone
+    )
+
+
+SHOWN = (
+    ExecutedSql("SELECT name FROM museum", "name\nToy Hall\n(1 row)"),
+    ExecutedSql("SELECT 1", "No rows."),
+)
+NATIVE_CASES: dict[str, Case] = {
+    "opinion.full": lambda bench: ask_opinion(QUESTION, "SQLite", SHOWN, bench.backbone),
+    "native_omnisql.full": native("omnisql"),
+    "native_omnisql.plain": native("omnisql", PLAIN, descriptions=False),
+    "native_arctic.full": native("arctic"),
+    "native_xiyan.full": native("xiyan"),
+    "native_xiyan.plain": native("xiyan", PLAIN, descriptions=False),
+}
+
+
+EMPTY = "SELECT name FROM museum WHERE id = 9"
+GROUPS = (CandidateGroup(GOOD, 5), CandidateGroup(EMPTY, 1))
+
+
+def shown(bench: Bench) -> SchemaView:
+    return SchemaView(bench.schema, descriptions=True).limited_to({"museum"})
+
+
+def comparison(bench: Bench) -> Awaitable[object]:
+    return compare_candidates(
+        QUESTION, shown(bench), Comparison(GOOD, EMPTY, rows=2), bench.runner, bench.backbone
+    )
+
+
+def merge(bench: Bench) -> Awaitable[object]:
+    return merge_candidates(
+        QUESTION, shown(bench), MergeRequest(GROUPS, rows=2), bench.runner, bench.backbone
+    )
+
+
+CANDIDATE_CASES = {"compare_candidates.plain": comparison, "merge_candidates.plain": merge}

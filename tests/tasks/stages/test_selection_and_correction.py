@@ -1,8 +1,11 @@
-"""Binary selection: what it asks, when it does not ask, and whose choice it was."""
+"""Binary selection and self-correction: when they ask, what they show, when they stop, and what they keep."""
+
+import json
+from typing import Any
 
 import pytest
 
-from tasks.core.records import Selection
+from tasks.core.records import Correction, Selection
 from tests.support.fake_openai import reply
 from tests.support.stage_bench import ENDLESS, Bench, sql_reply
 
@@ -10,7 +13,7 @@ ALL = "SELECT id, name FROM museum ORDER BY id"
 SAME = "SELECT id, name FROM museum ORDER BY name"
 SOME = "SELECT id, name FROM museum WHERE id < 3"
 NONE = "SELECT id, name FROM museum WHERE id > 9"
-WRONG = "SELECT id, nam FROM museum"
+FAILS = "SELECT id, nam FROM museum"
 
 
 @pytest.mark.parametrize(
@@ -44,14 +47,6 @@ async def test_two_candidates_that_are_the_same_query_and_fail_are_asked_about(
 ) -> None:
     bench.says(sql_reply(ALL))
     assert await bench.select(sql, sql) == Selection(ALL, "new", "backbone")
-
-
-async def test_two_candidates_that_are_the_same_query_are_asked_about_where_there_is_no_shortcut(
-    bench: Bench,
-) -> None:
-    bench.says(sql_reply(ALL))
-    selection = await bench.select(ALL, ALL.lower(), shortcut="none")
-    assert selection == Selection(ALL, "same", "backbone")
 
 
 @pytest.mark.parametrize(
@@ -103,8 +98,8 @@ async def test_a_missing_candidate_leaves_the_other_without_a_call(
     ("sql1", "sql2", "expected"),
     [
         (ALL, SAME, Selection(SAME, "same", "shortcut")),
-        (WRONG, SOME, Selection(SOME, "second", "shortcut")),
-        (WRONG, NONE, Selection(NONE, "second", "shortcut")),
+        (FAILS, SOME, Selection(SOME, "second", "shortcut")),
+        (FAILS, NONE, Selection(NONE, "second", "shortcut")),
         (ENDLESS, SOME, Selection(SOME, "second", "shortcut")),
     ],
 )
@@ -121,9 +116,9 @@ async def test_the_shortcut_decides_where_the_results_leave_no_doubt(
         (ALL, SOME),
         (NONE, f"{NONE} AND 1"),
         (ALL, NONE),
-        (ALL, WRONG),
-        (WRONG, f"{WRONG} WHERE 1"),
-        (WRONG, ENDLESS),
+        (ALL, FAILS),
+        (FAILS, f"{FAILS} WHERE 1"),
+        (FAILS, ENDLESS),
     ],
 )
 async def test_the_shortcut_asks_where_the_results_leave_doubt(bench: Bench, sql1: str, sql2: str) -> None:
@@ -134,9 +129,10 @@ async def test_the_shortcut_asks_where_the_results_leave_doubt(bench: Bench, sql
 
 async def test_equal_results_are_asked_about_where_there_is_no_shortcut(bench: Bench) -> None:
     bench.server.always(reply(sql_reply(ALL)))
-    for sql1, sql2 in ((ALL, SAME), (WRONG, SOME)):
+    for sql1, sql2 in ((ALL, SAME), (FAILS, SOME)):
         assert (await bench.select(sql1, sql2)).by == "backbone"
-    assert len(bench.server.requests) == 2
+    assert await bench.select(ALL, ALL.lower(), shortcut="none") == Selection(ALL, "same", "backbone")
+    assert len(bench.server.requests) == 3
 
 
 @pytest.mark.parametrize("rows", [1, 7])
@@ -154,3 +150,94 @@ async def test_a_query_that_writes_is_shown_as_the_error_it_is(bench: Bench) -> 
     assert "### Result of SQL 1\nError: " in bench.server.prompts[0]
     execution = await bench.runner.run("SELECT COUNT(*) FROM museum")
     assert execution.rows == ((3,),)
+
+
+GOOD = "SELECT name FROM museum"
+EMPTY = "SELECT name FROM museum WHERE id > 9"
+WRONG = "SELECT nam FROM museum"
+TURNS = ["informed", "blind"]
+
+
+def roles(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["role"] for message in messages]
+
+
+@pytest.mark.parametrize("first_turn", TURNS)
+async def test_sql_that_returns_rows_is_left_alone(bench: Bench, first_turn: str) -> None:
+    assert await bench.correct(GOOD, first_turn=first_turn) == Correction(GOOD, 0, "ok", "ok")
+    assert bench.server.requests == []
+
+
+@pytest.mark.parametrize("first_turn", TURNS)
+@pytest.mark.parametrize(
+    ("sql", "before"), [(WRONG, "error"), (EMPTY, "empty"), (ENDLESS, "timeout"), (None, "no_answer")]
+)
+async def test_sql_that_fails_or_returns_nothing_is_corrected_until_it_returns_rows(
+    bench: Bench, first_turn: str, sql: str | None, before: str
+) -> None:
+    failing = (f"{EMPTY} AND 1", f"{WRONG} WHERE 1")
+    bench.says(*map(sql_reply, failing), sql_reply(GOOD), sql_reply("SELECT 'too late'"))
+    assert await bench.correct(sql, first_turn=first_turn) == Correction(GOOD, 3, before, "ok")
+    assert len(bench.server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("first_turn", "said", "rounds"),
+    [("informed", [EMPTY.lower()], 1), ("informed", [WRONG, EMPTY], 2), ("blind", [EMPTY, f"{EMPTY};"], 2)],
+)
+async def test_a_reply_that_repeats_a_query_of_the_conversation_ends_it(
+    bench: Bench, first_turn: str, said: list[str], rounds: int
+) -> None:
+    bench.says(*(sql_reply(sql) for sql in said), sql_reply(GOOD))
+    correction = await bench.correct(EMPTY, first_turn=first_turn)
+    assert (correction.rounds, correction.after) == (rounds, "empty")
+    assert len(bench.server.requests) == rounds
+
+
+async def test_an_empty_result_is_no_reason_where_only_errors_count(bench: Bench) -> None:
+    assert await bench.correct(EMPTY, when="error") == Correction(EMPTY, 0, "empty", "empty")
+    bench.says(sql_reply(EMPTY))
+    assert await bench.correct(WRONG, when="error") == Correction(EMPTY, 1, "error", "empty")
+    assert len(bench.server.requests) == 1
+    assert "empty" not in bench.server.prompts[0]
+
+
+@pytest.mark.parametrize("first_turn", TURNS)
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+async def test_the_last_rounds_sql_is_kept_even_if_it_still_fails(
+    bench: Bench, first_turn: str, rounds: int
+) -> None:
+    said = [f"SELECT nam{number} FROM museum" for number in range(5)]
+    bench.says(*(sql_reply(sql) for sql in said))
+    correction = await bench.correct(WRONG, rounds=rounds, first_turn=first_turn)
+    assert correction == Correction(said[rounds - 1] if rounds else WRONG, rounds, "error", "error")
+    assert len(bench.server.requests) == rounds
+
+
+@pytest.mark.parametrize("first_turn", TURNS)
+async def test_all_rounds_are_one_conversation_that_keeps_the_replies(bench: Bench, first_turn: str) -> None:
+    said = [EMPTY, 'SELECT "é", nam FROM museum', GOOD]
+    bench.says(*(sql_reply(sql) for sql in said))
+    await bench.correct(WRONG, first_turn=first_turn)
+    first, second, third = bench.conversations
+    assert roles(first) == ["system", "user"]
+    assert second[:2] == first and third[:4] == second
+    assert roles(third) == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert [json.loads(message["content"])["sql"] for message in third[2::2]] == said[:2]
+
+
+@pytest.mark.parametrize("first_turn", TURNS)
+async def test_a_round_without_readable_sql_keeps_the_sql_before_it_and_goes_on(
+    bench: Bench, first_turn: str
+) -> None:
+    bench.says("?", "?", sql_reply(""), sql_reply(GOOD))
+    assert await bench.correct(WRONG, first_turn=first_turn) == Correction(GOOD, 3, "error", "ok")
+    kept = [note for note in bench.notes if "the SQL before it was kept" in note]
+    assert [note.partition(":")[0] for note in kept] == ["round 1", "round 2"]
+    assert f"### SQL 1\n{WRONG}\n" in bench.server.prompts[2]
+
+
+async def test_rounds_without_any_sql_end_in_no_sql(bench: Bench) -> None:
+    bench.server.always(reply(sql_reply("")))
+    assert await bench.correct(None, rounds=2) == Correction(None, 2, "no_answer", "no_answer")
+    assert "That reply held no query." in bench.server.prompts[1]
