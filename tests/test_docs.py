@@ -62,6 +62,15 @@ def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: str, target: 
     assert not anchor or anchor in anchors(file)
 
 
+def test_a_script_that_a_page_names_is_there() -> None:
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"tests[./]benchmarks[./](\w+)", (ROOT / page).read_text(encoding="utf-8"))
+    }
+    assert named <= {path.stem for path in (ROOT / "tests" / "benchmarks").glob("*.py")}
+
+
 def test_every_page_is_linked_from_the_readme() -> None:
     linked = {target.partition("#")[0] for page, target in links() if page == "README.md"}
     assert set(DOCS) <= linked

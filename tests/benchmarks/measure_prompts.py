@@ -1,6 +1,6 @@
 """Measures what a question of each pipeline costs: the table of docs/cost.md. A script:
 
-    python -m tests.benchmarks.measure_prompts --data FOLDER --table [--pipelines rsl-sql dac] [--questions 717-845]
+    python -m tests.benchmarks.measure_prompts --data FOLDER [--pipelines rsl-sql dac] [--questions 717-845]
 
 The offline backbone takes the questions of BIRD's superhero database through each pipeline, and what each stage sends
 is counted with tiktoken's `o200k_base`, or as four characters a token where tiktoken or its encoding is missing.
@@ -57,7 +57,6 @@ def main() -> None:
     options.add_argument("--questions", default="717-845")
     options.add_argument("--pipelines", nargs="*", default=PIPELINES)
     options.add_argument("--set", action="append", default=[], dest="overrides", help="as of crosscheck")
-    options.add_argument("--table", action="store_true", help="print the table of docs/cost.md (the default)")
     chosen = options.parse_args()
     count = counter()
     with tempfile.TemporaryDirectory() as home:
