@@ -1,4 +1,4 @@
-"""Where things are: options before environment before defaults, and errors that say what to do."""
+"""Where things and shared stores are: options before environment before defaults, and errors that say what to do."""
 
 import os
 from collections.abc import Callable
@@ -82,3 +82,59 @@ def test_a_path_that_is_not_utf8_is_an_error(
     monkeypatch.setenv(name, os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     with pytest.raises(ConfigurationError, match="bytes that are not UTF-8"):
         find()
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_both_stores_are_in_the_working_folder_unless_named(
+    monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    for name in ("CROSSCHECK_REPLIES", "CROSSCHECK_STAGES"):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert find_replies(Home(Path("home"))) == Home(Path("home")).replies
+    assert find_stages() == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("postgres://host/db", "postgres://host/db"),
+        ("postgresql+psycopg://h/d", "postgresql+psycopg://h/d"),
+        ("shared/replies.sqlite", Path.cwd() / "shared" / "replies.sqlite"),
+    ],
+)
+def test_replies_may_be_in_another_file_or_in_postgresql(
+    monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_REPLIES", value)
+    assert find_replies(Home(Path("home"))) == place
+
+
+def test_another_kind_of_database_is_refused_without_repeating_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_REPLIES", "mysql://me:s3cret@host/db")
+    with pytest.raises(ConfigurationError, match=r"mysql://.*postgresql://user@host/database") as caught:
+        find_replies(Home(Path("home")))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("s3://bucket/stages/", "s3://bucket/stages"),
+        ("memory://stages", "memory://stages"),
+        ("./shared/stages", Path("shared/stages")),
+        ("/mnt/stages", Path("/mnt/stages")),
+        ("file:///mnt/with%20space", Path("/mnt/with space")),
+        ("stages", Path("stages")),
+        ("~/stages", Path.home() / "stages"),
+    ],
+)
+def test_stage_results_may_be_in_a_folder_or_at_a_url(
+    monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_STAGES", value)
+    assert find_stages() == str(Path.cwd() / place if isinstance(place, Path) else place)
