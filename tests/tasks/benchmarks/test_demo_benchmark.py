@@ -161,7 +161,7 @@ def test_every_value_is_stored_as_its_column_declares(connection: sqlite3.Connec
             assert {kind for (kind,) in found} <= {declared.lower(), "null"}, (table, name)
 
 
-def test_no_part_of_a_gold_that_removes_rows_is_idle(
+def test_no_except_or_intersect_of_a_gold_is_idle(
     connection: sqlite3.Connection, of_database: list[Item]
 ) -> None:
     """Were EXCEPT or INTERSECT idle, a query without it would count as right."""

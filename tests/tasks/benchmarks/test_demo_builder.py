@@ -89,9 +89,7 @@ def test_null_and_empty_text_are_told_apart(target: Path, sources: Path) -> None
     assert row == (1, "", 'Dahl "D", MSc', 1, "P", "2001-02-03", None)
 
 
-def test_progress_is_reported_for_each_database_and_a_current_copy_left_alone(
-    target: Path, sources: Path
-) -> None:
+def test_progress_is_said_by_database_and_a_current_copy_left_alone(target: Path, sources: Path) -> None:
     lines: list[str] = []
     build_demo(target, sources=sources, progress=lines.append)
     assert lines == ["Building the demo benchmark: university_labs (1 of 1)"]
@@ -149,7 +147,11 @@ def test_sources_without_a_database_are_an_error_that_says_where(tmp_path: Path)
         (1, "dept_id,name,founded,faculty", "line 1: must be dept_id,name,faculty,founded"),
         (3, "2,Chemistry,Science", "line 3: 3 cells, but the header has 4"),
         (3, '2,"Chemistry,Science,1911', r"line 9: not CSV \(unexpected end of data\)"),
-        (3, "two,Chemistry,Science,1911", "line 3: not a row of .*: invalid literal for int.*'two'"),
+        (
+            3,
+            "two,Chemistry,Science,1911",
+            "line 3: not a row of \"department\": invalid literal for int.*'two'",
+        ),
         (3, ",Chemistry,Science,1911", 'line 3: not a row of "department": invalid literal for int'),
         (3, f"{2**64},Chemistry,Science,1911", 'line 3: not a row of "department": .*too large'),
         (3, r"2,\N,Science,1911", r"line 3: .*NOT NULL constraint failed: department\.name"),

@@ -102,9 +102,7 @@ def test_a_benchmark_that_was_made_can_be_moved(
         assert loaded(named).missing == {}
 
 
-def test_json_lines_may_name_ids_and_one_of_several_databases(
-    bird: Files, pairs: Pairs, tmp_path: Path
-) -> None:
+def test_json_lines_may_name_ids_and_a_database(bird: Files, pairs: Pairs, tmp_path: Path) -> None:
     other = tmp_path / "mall.db"
     other.write_bytes(bird.database.read_bytes())
     item = {"question_id": "a1", "db_id": "mall", "question": "How many?", "query": "SELECT 1"}

@@ -1,16 +1,18 @@
-"""Files of predictions: which column is the SQL, what belongs to which question, what is remarked on."""
+"""Files of predictions and links: which column is the SQL, what belongs to which question, what is remarked on."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.predictions.formats import Reading, read_predictions
-from tasks.benchmarks.predictions.pairing import Predictions, pair
+from tasks.benchmarks.predictions.pairing import LinkNames, Predictions, pair, read_links
 from tasks.core.errors import DataError
+from tasks.core.records import Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 
@@ -104,9 +106,7 @@ def test_under_spider_2s_rule_fences_are_taken_out_as_its_evaluator_does(paired:
     assert "was taken out (as Spider 2.0's evaluator does)" in found.notes[0]
 
 
-def test_predictions_of_other_questions_by_position_or_by_id_are_remarked_on(
-    bird: Any, paired: Paired
-) -> None:
+def test_predictions_of_other_questions_or_positions_are_remarked_on(bird: Any, paired: Paired) -> None:
     gold = [f"SELECT column_{n} FROM table_{n} WHERE other_{n} = {n}" for n in range(8)]
     bird.write("dev.json", [question(10 + n, gold[n]) for n in range(8)])
 
@@ -150,9 +150,7 @@ def test_a_nested_column_is_read(bird: Any, paired: Paired, asked: str | None) -
 
 
 @pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
-def test_questions_and_predictions_have_their_ids_under_the_same_names(
-    bird: Any, paired: Paired, name: str
-) -> None:
+def test_questions_and_predictions_name_their_ids_alike(bird: Any, paired: Paired, name: str) -> None:
     bird.write("dev.json", [question(f"a{n}", f"SELECT {n}", name) for n in range(3)])
     records = [{name: f"a{n}", "predicted_sql": f"SELECT {-n}"} for n in range(3)]
     assert paired(records).sqls == {f"a{n}": f"SELECT {-n}" for n in range(3)}
@@ -180,8 +178,8 @@ def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
         read_predictions(folder)
     (folder / "local002.sql").write_text("SELECT 1\n", encoding="utf-8")
     (folder / "local001.sql").write_text(" ", encoding="utf-8")
-    read = {entry.question_id: entry.sql for entry in read_predictions(folder).entries}
-    assert read == {"local001": None, "local002": "SELECT 1"}
+    read = [(entry.question_id, entry.sql) for entry in read_predictions(folder).entries]
+    assert read == [("local001", None), ("local002", "SELECT 1")]
 
 
 @pytest.mark.parametrize("content", ["[" * 20_000, '{"0": ' * 20_000, '{"0": ' + "9" * 5000 + "}"])
@@ -189,3 +187,55 @@ def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
 def test_json_that_python_cannot_read_is_named(paired: Paired, name: str, content: str) -> None:
     with pytest.raises(DataError, match=name):
         paired(content, name)
+
+
+BENCHMARK = cast(
+    "Benchmark",
+    SimpleNamespace(
+        settings=SimpleNamespace(name="shop-dev"),
+        questions=tuple(Question(name, "how many?", "shop") for name in ("7", "8")),
+    ),
+)
+LINK = {"tables": ["item"], "columns": ["item.`name`"]}
+NAMES = LinkNames(("item",), ("item.`name`",))
+
+
+def read(tmp_path: Path, text: str) -> Any:
+    file = tmp_path / "links"
+    file.write_text(text, encoding="utf-8")
+    return read_links(file, BENCHMARK)
+
+
+def test_a_list_without_ids_is_in_the_order_of_the_questions(tmp_path: Path) -> None:
+    empty = {"tables": [], "columns": []}
+    assert read(tmp_path, json.dumps([LINK, empty])) == {"7": NAMES, "8": LinkNames((), ())}
+
+
+@pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
+def test_an_id_counts_under_any_name_that_predictions_may_give_it(tmp_path: Path, name: str) -> None:
+    empty = {"tables": [], "columns": []}
+    links = read(tmp_path, json.dumps([{name: 8.0, **LINK}, {name: " 7", **empty}]))
+    assert links == {"8": NAMES, "7": LinkNames((), ())}
+
+
+def test_json_lines_with_ids_may_leave_questions_out(tmp_path: Path) -> None:
+    assert read(tmp_path, "\n" + json.dumps({"question_id": 8, **LINK}) + "\n\n") == {"8": NAMES}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps([LINK]), "has 1 object, but shop-dev has 2 questions"),
+        (json.dumps([{"question_id": 7, **LINK}, LINK]), "1 of its 2 objects"),
+        (json.dumps([{"question_id": 9, **LINK}]), "9 is no question id of shop-dev"),
+        (json.dumps([{"question_id": 7, **LINK}] * 2), "question 7 has a link already"),
+        (json.dumps([{"tables": "item", "columns": []}, LINK]), '"tables" must be a list of names'),
+        (json.dumps([{"tables": []}, LINK]), '"columns" must be a list'),
+        ('{"tables": []', "line 1: not JSON"),
+        ('"x"', "line 1: must be an object"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(DataError) as raised:
+        read(tmp_path, text)
+    assert said in str(raised.value)

@@ -98,7 +98,8 @@ def test_a_turn_becomes_a_stage_with_its_call_and_a_candidate(write: Write) -> N
     assert (call.seconds, first.seconds, call.cached, first.restored) == (1.5, 1.5, False, False)
     asked = {"name": "run_sql", "arguments": '{"sql": "SELECT 1"}', "error": "", "sql": "SELECT 1", "id": "a"}
     assert first.value["calls"][0] | {"result": None} == asked | {"result": None}
-    assert {each.stage: each.sql for each in found.candidates} == {"turn_1": "SELECT 1", "turn_2": "SELECT 2"}
+    candidates = [(each.stage, each.sql) for each in found.candidates]
+    assert candidates == [("turn_1", "SELECT 1"), ("turn_2", "SELECT 2")]
     assert (found.sql, second.value["submitted"]) == ("SELECT 2", True)
 
 
@@ -140,9 +141,7 @@ def test_a_turn_that_names_its_sql_has_submitted_it_if_it_calls_a_tool_that_subm
 
 
 @pytest.mark.parametrize("id", ["call_0", None])
-def test_an_id_that_an_endpoint_uses_again_has_the_result_behind_each_call(
-    id: str | None, write: Write
-) -> None:
+def test_an_id_that_comes_again_has_the_result_behind_each_call(id: str | None, write: Write) -> None:
     messages: list[dict[str, Any]] = []
     for sql, error in (("SELECT a", True), ("SELECT 2", False)):
         function = {"name": "run_sql", "arguments": json.dumps({"sql": sql})}
@@ -368,9 +367,7 @@ def test_spans_without_a_question_are_refused(spans: list[dict[str, Any]], write
     assert only(read_trajectories(write(*spans))).question_id == "12"
 
 
-def test_without_recorded_messages_the_tool_spans_are_the_calls(
-    spans: list[dict[str, Any]], write: Write
-) -> None:
+def test_without_messages_the_spans_of_tools_are_the_calls(spans: list[dict[str, Any]], write: Write) -> None:
     for span in spans:
         span["attributes"].pop("gen_ai.output.messages", None)
         if span["name"].startswith("execute_tool"):
@@ -380,9 +377,7 @@ def test_without_recorded_messages_the_tool_spans_are_the_calls(
 
 
 @pytest.mark.parametrize("tokens", ["many", 10**13, -1, True])
-def test_a_span_with_other_than_a_number_of_tokens_is_refused(
-    tokens: Any, spans: list[dict[str, Any]], write: Write
-) -> None:
+def test_a_span_without_a_number_of_tokens(tokens: Any, spans: list[dict[str, Any]], write: Write) -> None:
     spans[0]["attributes"]["gen_ai.usage.input_tokens"] = tokens
     limits = "must be a whole number up to 1,000,000,000,000"
     with pytest.raises(DataError, match=f"line 1: gen_ai.usage.input_tokens {limits}, not {tokens!r}"):

@@ -82,9 +82,7 @@ async def test_each_call_gets_its_own_result(pool: Messages, concert: Database) 
     assert len(pool.held) < 50
 
 
-async def test_a_call_that_finds_a_worker_free_goes_at_once_and_alone(
-    pool: Messages, concert: Database
-) -> None:
+async def test_a_call_that_finds_a_free_worker_goes_at_once_alone(pool: Messages, concert: Database) -> None:
     for number in range(5):
         assert await together(pool, functions.noisy, concert, f"{number}") == [f"{number}"]
     assert pool.held == [1] * 5
@@ -108,9 +106,7 @@ async def test_calls_on_another_database_go_in_another_message(
     assert paths == [each.location.address for each in databases]
 
 
-async def test_what_is_behind_a_slow_call_goes_with_the_next_message(
-    pool: Messages, concert: Database
-) -> None:
+async def test_what_is_behind_a_slow_call_goes_in_the_next_message(pool: Messages, concert: Database) -> None:
     slow = 4 * MAX_MESSAGE_S
     assert await together(pool, functions.slept, concert, slow, *[0.0] * 7) == [slow, *[0.0] * 7]
     first, *others = pool.held
@@ -125,16 +121,14 @@ async def test_what_one_call_raises_is_raised_to_it_alone(pool: Messages, concer
     assert isinstance(found[1], LookupError)
 
 
-async def test_a_call_that_kills_its_worker_costs_no_other_its_result(
-    pool: Messages, concert: Database
-) -> None:
+async def test_a_call_that_kills_its_worker_costs_no_other_call(pool: Messages, concert: Database) -> None:
     found = await together(pool, functions.die_at, concert, *"abc", "die", *"defgh")
     assert isinstance(found.pop(3), DatabaseUnavailableError)
     assert found == [*"abcdefgh"]
 
 
 @pytest.mark.slow
-async def test_a_call_that_never_ends_costs_no_other_its_result(concert: Database) -> None:
+async def test_a_call_that_never_ends_costs_no_other_call(concert: Database) -> None:
     async with SqlWorkers(1, limits=Limits(timeout_s=1.0, grace_s=0.5, memory_mb=512)) as workers:
         # a worker has a minute more for its first call of a function, which it imports
         await together(workers, functions.slept, concert, *[0.0] * 4)
@@ -166,7 +160,7 @@ async def test_closed_workers_end_what_waits(concert: Database) -> None:
 
 
 @STEPS
-async def test_who_asks_again_while_everything_is_cancelled_is_answered(
+async def test_who_asks_again_while_cancelled_is_answered(
     pool: Messages, concert: Database, steps: int
 ) -> None:
     async def stubborn(name: str) -> str:
@@ -183,7 +177,7 @@ async def test_who_asks_again_while_everything_is_cancelled_is_answered(
 
 
 @STEPS
-async def test_a_sender_that_is_cancelled_leaves_its_calls_to_another(
+async def test_a_cancelled_sender_leaves_its_calls_to_others(
     pool: Messages, concert: Database, steps: int
 ) -> None:
     before = asyncio.all_tasks()

@@ -161,9 +161,7 @@ async def test_what_does_not_read_cannot_run_or_is_too_large_has_no_result_and_s
 
 
 @pytest.mark.parametrize("name", TIMEOUT)
-async def test_a_query_that_does_not_end_is_stopped_at_its_deadline(
-    workers: SqlWorkers, concert: Database, name: str
-) -> None:
+async def test_an_endless_query_is_stopped_in_time(workers: SqlWorkers, concert: Database, name: str) -> None:
     started = time.perf_counter()
     execution = await workers.execute(concert, TIMEOUT[name], timeout_s=0.2)
     assert execution.status == "timeout"
@@ -172,9 +170,7 @@ async def test_a_query_that_does_not_end_is_stopped_at_its_deadline(
     assert await still_whole(workers, concert)
 
 
-async def test_one_call_that_ignores_the_deadline_is_ended_with_its_process(
-    workers: SqlWorkers, concert: Database
-) -> None:
+async def test_a_deaf_call_is_ended_with_its_process(workers: SqlWorkers, concert: Database) -> None:
     await workers.execute(concert, "SELECT 1")
     started = cpu_of_children()
     sql = "SELECT length(printf('%.*c', 1000000000, 'x'))"

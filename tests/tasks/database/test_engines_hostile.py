@@ -83,7 +83,7 @@ async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: P
 
 
 @pytest.mark.parametrize("engine", POWERFUL)
-async def test_nothing_leaves_the_sandbox_where_a_role_that_may_do_everything_is_accepted(
+async def test_nothing_leaves_the_sandbox_of_a_role_that_may_do_everything(
     engine: str, tmp_path: Path
 ) -> None:
     with POWERFUL[engine](tmp_path) as database:

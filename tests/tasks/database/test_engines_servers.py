@@ -209,9 +209,7 @@ def test_a_role_that_may_write_is_refused_unless_that_is_allowed(server: str) ->
         assert open_database(locate(owned(url), writable=True), "shop").schema.tables
 
 
-async def test_a_connection_that_the_server_closed_is_opened_again_and_a_lost_server_is_no_wrong_sql() -> (
-    None
-):
+async def test_a_closed_connection_is_opened_again_and_a_lost_server_is_no_wrong_sql() -> None:
     with postgres.new_reader(*TABLES) as url:
         database = open_database(locate(url), "shop")
         async with SqlWorkers(1) as workers:

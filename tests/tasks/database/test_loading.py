@@ -88,9 +88,7 @@ WHERE table_schema = database() AND referenced_table_name IS NOT NULL"""
 
 
 @pytest.mark.parametrize("target", ["mysql"], indirect=True)
-def test_a_copy_that_was_killed_while_it_added_foreign_keys_gets_them_the_next_time(
-    shop: Database, target: Location
-) -> None:
+def test_a_copy_that_was_killed_before_its_foreign_keys_gets_them(shop: Database, target: Location) -> None:
     """MySQL keeps what each statement has changed, so that a killed call leaves tables without their last keys."""
     database = target.address.rpartition("/")[2]
 
@@ -133,9 +131,7 @@ async def test_large_integers_beside_reals_and_all_digits_of_doubles_arrive(
     assert large.rows == (("9007199254740993",), ("0.30000000000000004",), ("-9223372036854775808",))
 
 
-async def test_texts_that_end_in_blanks_stay_different(
-    target: Location, build_database: Build, tmp_path: Path
-) -> None:
+async def test_blanks_at_the_end_stay(target: Location, build_database: Build, tmp_path: Path) -> None:
     script = (
         "CREATE TABLE code (id TEXT PRIMARY KEY, name TEXT); INSERT INTO code VALUES ('a', 'x'), ('a ', 'x ')"
     )
@@ -175,9 +171,7 @@ async def test_odd_names_are_copied_and_a_key_that_does_not_hold_is_left_out(
             assert set(found[0].rows) == set(found[1].rows) and found[0].rows
 
 
-def test_keys_that_hold_are_copied_and_a_complete_copy_is_not_made_again(
-    shop: Database, target: Location
-) -> None:
+def test_keys_that_hold_are_copied_and_a_whole_copy_not_made_again(shop: Database, target: Location) -> None:
     done = copy_database(shop, target)
     schema = open_database(target, "shop").schema
     primary = {table.name: table.primary_key for table in schema.tables}

@@ -41,9 +41,7 @@ def served(kind: str, *, superuser: bool) -> Iterator[tuple[str, Database]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "superuser"), ROLES, ids=str)
-async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_it(
-    kind: str, superuser: bool
-) -> None:
+async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_beside_it(kind: str, superuser: bool) -> None:
     with served(kind, superuser=superuser) as (_, database):
         async with SqlWorkers(2) as workers:
             gold = asyncio.create_task(workers.execute(database, GOLDS[kind], timeout_s=45.0))

@@ -144,9 +144,7 @@ def test_a_link_hides_other_columns_and_the_keys_of_hidden_ones() -> None:
 
 @pytest.mark.parametrize("style", get_args(SchemaFormat))
 @pytest.mark.parametrize("hidden", ["x", "y"])
-def test_a_foreign_key_is_shown_with_all_of_its_columns_or_not_at_all(
-    style: SchemaFormat, hidden: str
-) -> None:
+def test_a_foreign_key_is_shown_with_all_its_columns_or_not_at_all(style: SchemaFormat, hidden: str) -> None:
     tables = (Table("a", (Column("k"), Column("x"))), Table("b", (Column("i"), Column("y"))))
     key = ForeignKey("a", ("k", "x"), "b", ("i", "y"))
     view = SchemaView(Schema("d", tables, (key,), dialect="sqlite"), PromptSettings(schema_format=style))

@@ -33,9 +33,7 @@ def begin(path: Path) -> None:
         connection.execute("CREATE TABLE kept (a)")
 
 
-def test_a_damaged_file_is_renamed_without_its_journals_and_said(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_renamed_without_journals(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert renew_if_damaged(path, "all is lost")
     (aside,) = asides(path)
     assert aside.read_bytes() == GARBAGE

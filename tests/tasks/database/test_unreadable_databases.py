@@ -212,9 +212,7 @@ async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_
 
 @pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize("cancel", [True, False], ids=["query", "session"])
-async def test_a_query_that_somebody_else_ends_is_no_timeout_and_no_error(
-    kind: str, workers: SqlWorkers, cancel: bool
-) -> None:
+async def test_a_query_that_others_end_is_no_timeout(kind: str, workers: SqlWorkers, cancel: bool) -> None:
     slow = {
         "postgresql": "SELECT count(*) FROM generate_series(1, 300000000)",
         "mysql": "SELECT count(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b",

@@ -11,9 +11,7 @@ from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home,
 from tests.support.in_process import run
 
 
-def test_the_home_is_the_option_else_the_environment_else_a_hidden_folder_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_is_where_named_else_hidden_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "named"))
     assert find_home(str(tmp_path / "option" / "deep")).path == tmp_path / "option" / "deep"
@@ -42,9 +40,7 @@ def test_a_home_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
         find_home(str(folder))
 
 
-def test_the_data_are_at_the_option_else_the_environment_else_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_are_where_named_else_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CROSSCHECK_DATA", str(tmp_path / "named"))
     assert find_data("~/x") == Path.home() / "x"
@@ -53,9 +49,7 @@ def test_the_data_are_at_the_option_else_the_environment_else_here(
     assert find_data() == tmp_path / "data"
 
 
-def test_the_configuration_is_the_checkouts_unless_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_configuration_is_the_checkouts_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSSCHECK_CONF", raising=False)
     monkeypatch.chdir(tmp_path)
     assert find_conf() == CHECKOUT / "conf"
@@ -85,7 +79,7 @@ def test_a_path_that_is_not_utf8_is_an_error(
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_both_stores_are_in_the_working_folder_unless_named(
+def test_stores_are_in_the_working_folder_by_default(
     monkeypatch: pytest.MonkeyPatch, value: str | None
 ) -> None:
     for name in ("CROSSCHECK_REPLIES", "CROSSCHECK_STAGES"):
@@ -112,9 +106,7 @@ def test_replies_may_be_in_another_file_or_in_postgresql(
     assert find_replies(Home(Path("home"))) == place
 
 
-def test_another_kind_of_database_is_refused_without_repeating_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_kind_of_database_is_refused_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROSSCHECK_REPLIES", "mysql://me:s3cret@host/db")
     with pytest.raises(ConfigurationError, match=r"mysql://.*postgresql://user@host/database") as caught:
         find_replies(Home(Path("home")))

@@ -59,9 +59,7 @@ def test_a_pipeline_of_a_file_keeps_its_own_settings_through_json(settings: Eval
     assert pipeline_of(settings.pipeline).settings is type(settings.pipeline)
 
 
-def test_prefect_takes_settings_of_a_users_file_as_parameters_of_a_deployed_flow(
-    settings: EvaluationSettings,
-) -> None:
+def test_prefect_takes_settings_of_a_users_file_as_parameters(settings: EvaluationSettings) -> None:
     schema = answer_shard.parameters.model_dump()
     shard = {"run": "r", "number": 1, "of": 2}
     validate({"settings": settings.model_dump(mode="json"), "shard": shard}, schema, raise_on_error=True)

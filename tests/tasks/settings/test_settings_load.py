@@ -90,9 +90,7 @@ def test_a_profile_begins_with_its_differences_and_every_setting_it_names_can_be
 
 @pytest.mark.parametrize("name", available(CONF, "pipeline"))
 @pytest.mark.parametrize("override", ["prompt.row_seed=7", "candidates.seed=7", "demonstrations.mask=true"])
-def test_a_changed_key_leaves_the_others_of_its_part_as_the_pipeline_has_them(
-    name: str, override: str
-) -> None:
+def test_a_changed_key_leaves_the_others_of_its_part_as_they_are(name: str, override: str) -> None:
     part, _, key = override.partition("=")[0].partition(".")
     plain, changed = (
         getattr(load_pipeline_settings(CONF, name, overrides), part).model_dump()

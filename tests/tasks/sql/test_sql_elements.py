@@ -138,9 +138,7 @@ def test_backward_matches_differ_in_what_they_take_for_a_mention(match: str, exp
         ("anything", "", False, False),
     ],
 )
-def test_names_are_found_between_identifier_boundaries(
-    text: str, name: str, word: bool, substring: bool
-) -> None:
+def test_names_are_found_between_boundaries(text: str, name: str, word: bool, substring: bool) -> None:
     assert mentions_word(text, name) is word
     assert mentions_substring(text, name) is substring
 

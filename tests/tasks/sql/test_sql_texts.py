@@ -111,9 +111,7 @@ def test_what_has_no_skeleton_says_why(sql: str, reason: str) -> None:
     assert reason in reading.reason
 
 
-def test_skeletons_of_real_gold_are_free_of_names_and_strings_and_skeletons_of_themselves(
-    shared_data: Path,
-) -> None:
+def test_skeletons_of_real_gold_have_no_names_and_are_skeletons_of_themselves(shared_data: Path) -> None:
     for question in json.loads((shared_data / "bird" / "dev.json").read_text())[::5]:
         found = skeleton(question["SQL"], "sqlite")
         assert found is not None and not set("'`.") & set(found)
