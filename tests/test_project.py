@@ -59,7 +59,7 @@ def test_the_hooks_name_programs_of_the_tests_environment() -> None:
 
 def test_the_tests_of_a_changed_file_are_those_of_its_folder() -> None:
     assert chosen(["tasks/backbone/cache/store.py", "docs/speed.md"])[-1] == "tests/test_layering.py"
-    assert chosen(["tests/tasks/sql/test_dialect.py"]) == ["tests/tasks/sql/test_dialect.py"]
+    assert chosen(["tests/tasks/sql/test_same_query.py"]) == ["tests/tasks/sql/test_same_query.py"]
     assert chosen(["README.md", "conf/backbones/offline.yaml"]) == []
     assert all(
         (ROOT / each).exists() for each in chosen(["flows/no_such_folder/file.py", "flows/cli/program.py"])

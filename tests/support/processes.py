@@ -1,10 +1,30 @@
 """Processes that this one has started: how much they have worked, which a busy machine does not change."""
 
 import asyncio
+import multiprocessing
 import resource
+from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.synchronize import Barrier
 
 import psutil
+
+
+def at_once(count: int, work: Callable[[], object]) -> None:
+    """Do a piece of work in so many new processes, which all begin it at the same moment."""
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Barrier(count)
+    processes = [spawn.Process(target=_when_all_are_ready, args=(ready, work)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * count
+
+
+def _when_all_are_ready(ready: Barrier, work: Callable[[], object]) -> None:
+    ready.wait()
+    work()
 
 
 def cpu_of_children() -> float:

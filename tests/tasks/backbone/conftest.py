@@ -1,5 +1,7 @@
 """What the backbone's tests share: the fake server, and settings that point at it and never wait long."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -43,14 +45,50 @@ def make_settings(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
     return BackboneSettings(**(plain | changes))
 
 
+def asking(text: str = "q", **changes: Any) -> Request:
+    """A request with this text."""
+    return Request((Message("user", text),), **changes)
+
+
 async def ask(settings: BackboneSettings, request: Request = ASK) -> Reply:
     """Send one request to the server of the settings."""
     async with EndpointBackbone(settings) as backbone:
         return await backbone.complete(request)
 
 
-async def failure(settings: BackboneSettings, request: Request = ASK) -> BackboneError:
-    """Send one request, and return the error that it ends with."""
-    with pytest.raises(BackboneError) as caught:
-        await ask(settings, request)
-    return caught.value
+class Endpoint:
+    """The fake server, and settings with which it is asked; each call may change some."""
+
+    def __init__(self, server: FakeOpenAI, settings: BackboneSettings) -> None:
+        self.server = server
+        self.settings = settings
+
+    def changed(self, **changes: Any) -> BackboneSettings:
+        """The settings, changed as asked."""
+        return self.settings.model_copy(update=changes)
+
+    def open(self, **changes: Any) -> EndpointBackbone:
+        """A backbone at the server."""
+        return EndpointBackbone(self.changed(**changes))
+
+    async def ask(self, request: Request = ASK, **changes: Any) -> Reply:
+        """Send one request."""
+        return await ask(self.changed(**changes), request)
+
+    async def ask_all(self, count: int, schema: Mapping[str, Any] | None = None, **changes: Any) -> list[Any]:
+        """Send so many requests at once, "0", "1", ...; return replies and errors."""
+        requests = [asking(str(number), schema=schema) for number in range(count)]
+        async with self.open(**changes) as backbone:
+            return await asyncio.gather(*map(backbone.complete, requests), return_exceptions=True)
+
+    async def failure(self, request: Request = ASK, **changes: Any) -> BackboneError:
+        """Send one request, and return the error that it ends with."""
+        with pytest.raises(BackboneError) as caught:
+            await self.ask(request, **changes)
+        return caught.value
+
+
+@pytest.fixture
+def endpoint(fake_openai: FakeOpenAI, settings: BackboneSettings) -> Endpoint:
+    """The fake server with its settings."""
+    return Endpoint(fake_openai, settings)

@@ -1,4 +1,4 @@
-"""Where requests go and what is read of an answer: addresses, headers, sizes, against a real server."""
+"""Where requests go and what is read of an answer: addresses, headers, keys, sizes, against a real server."""
 
 import gzip
 import importlib
@@ -13,181 +13,144 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tasks.backbone.endpoint import access as key_command
 from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kind import check_backbone
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
-from tests.support.fake_openai import Behaviour, FakeOpenAI, error
-from tests.tasks.backbone.conftest import KEY, ask, failure
+from tests.support.fake_openai import Behaviour, FakeOpenAI, error, unauthorized
+from tests.tasks.backbone.conftest import ASK, KEY, Endpoint, make_settings
 
 AZURE_KEY = "3f9a1c0d5e7b4a68"
 MIB = 2**20
 
 
+SECRETS = ("key", "api_key", "access_token", "sig", "code", "Password", "x")
+NO_ADDRESS = ("ftp://host/v1", "file:///etc/passwd", "http:///v1", "http://host:99999/v1", "http://host:0/v1",
+              "host/v1", "http://[::1/v1", "http://ho st/v1", "http://host/v1\n")  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "url",
+    ("setting", "value", "said"),
     [
-        "ftp://host/v1",
-        "file:///etc/passwd",
-        "http:///v1",
-        "http://host:99999/v1",
-        "http://host:0/v1",
-        "host/v1",
-        "http://[::1/v1",
-        "http://ho st/v1",
-        "http://host/v1\n",
+        *(("base_url", url, "base_url is not a valid address") for url in NO_ADDRESS),
+        *(("base_url", f"http://host/v1?{name}={KEY}", "headers_env") for name in SECRETS),
+        ("base_url", f"http://host/v1#{KEY}", "headers_env"),
+        ("base_url", f"http://{KEY}@host/v1", "headers_env"),
+        ("headers_env", {"api-key": "NONE"}, "needs a header in the environment variable NONE"),
+        ("headers_env", {"Content-Length": "FAKE_API_KEY"}, "headers_env must not set content-length"),
     ],
 )
-def test_what_is_no_address_is_refused_before_any_request(settings: BackboneSettings, url: str) -> None:
-    with pytest.raises(ConfigurationError, match="base_url is not a valid address"):
-        check_backbone(settings.model_copy(update={"base_url": url}))
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"http://host/v1?{name}={KEY}"
-        for name in ("key", "api_key", "access_token", "sig", "code", "Password", "x")
-    ]
-    + [f"http://host/v1#{KEY}", f"http://{KEY}@host/v1"],
-)
-def test_a_secret_in_the_address_is_refused_and_not_repeated(settings: BackboneSettings, url: str) -> None:
-    with pytest.raises(ConfigurationError, match="headers_env") as caught:
-        check_backbone(settings.model_copy(update={"base_url": url}))
+def test_what_cannot_be_an_address_or_a_header_is_refused_and_a_secret_not_repeated(
+    settings: BackboneSettings, setting: str, value: Any, said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        check_backbone(settings.model_copy(update={setting: value}))
     assert KEY not in str(caught.value)
 
 
-async def test_a_query_of_the_address_belongs_to_every_request_and_to_the_identity(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    azure = settings.model_copy(update={"base_url": f"{fake_openai.base_url}/?api-version=2024-10-21"})
-    assert (await ask(azure)).text == "reply to: q"
-    assert (fake_openai.requests[0].query, fake_openai.probes) == ("api-version=2024-10-21", 1)
-    identity = EndpointBackbone(azure).identity
-    assert identity["base_url"] == f"{fake_openai.base_url}?api-version=2024-10-21"
-    assert EndpointBackbone(settings).identity["base_url"] == fake_openai.base_url
+async def test_a_query_of_the_address_is_in_every_request_and_in_the_identity(endpoint: Endpoint) -> None:
+    azure = f"{endpoint.server.base_url}/?api-version=2024-10-21"
+    assert (await endpoint.ask(base_url=azure)).text == "reply to: q"
+    assert (endpoint.server.requests[0].query, endpoint.server.probes) == ("api-version=2024-10-21", 1)
+    identity = endpoint.open(base_url=azure).identity
+    assert identity["base_url"] == f"{endpoint.server.base_url}?api-version=2024-10-21"
+    assert endpoint.open().identity["base_url"] == endpoint.server.base_url
 
 
 async def test_headers_come_from_the_environment_and_appear_nowhere_else(
-    fake_openai: FakeOpenAI,
-    settings: BackboneSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("AZURE_KEY", AZURE_KEY)
-    azure = settings.model_copy(update={"api_key_env": None, "headers_env": {"api-key": "AZURE_KEY"}})
-    fake_openai.script(Behaviour(), error(400, f"the key {AZURE_KEY} cannot be used"))
-    assert (await ask(azure)).text == "reply to: q"
-    headers = fake_openai.requests[0].headers
+    azure = {"api_key_env": None, "headers_env": {"api-key": "AZURE_KEY"}}
+    endpoint.server.script(Behaviour(), error(400, f"the key {AZURE_KEY} cannot be used"))
+    assert (await endpoint.ask(**azure)).text == "reply to: q"
+    headers = endpoint.server.requests[0].headers
     assert headers["api-key"] == AZURE_KEY and "authorization" not in headers
-    caught = await failure(azure)
+    caught = await endpoint.failure(**azure)
     assert "the key *** cannot be used" in str(caught)
-    told = [caplog.text, str(caught), repr(EndpointBackbone(azure).identity), azure.model_dump_json()]
+    settings = endpoint.changed(**azure)
+    told = [caplog.text, str(caught), repr(EndpointBackbone(settings).identity), settings.model_dump_json()]
     assert not [text for text in told if AZURE_KEY in text]
 
 
 @pytest.mark.parametrize("value", ["Basic dXNlcjpwYXNz", "Bearer 0123", "Signature keyId=1, sig=2"])
 async def test_an_authorization_of_any_scheme_is_sent_as_it_is(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, value: str
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("AUTHORIZATION", value)
-    gateway = settings.model_copy(
-        update={"api_key_env": None, "headers_env": {"Authorization": "AUTHORIZATION"}}
-    )
-    assert (await ask(gateway)).text == "reply to: q"
-    assert fake_openai.requests[0].headers["authorization"] == value
+    gateway = {"Authorization": "AUTHORIZATION"}
+    assert (await endpoint.ask(api_key_env=None, headers_env=gateway)).text == "reply to: q"
+    assert endpoint.server.requests[0].headers["authorization"] == value
 
 
-def test_a_header_without_its_variable_is_said_before_any_request(settings: BackboneSettings) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"needs a header in the environment variable NO_SUCH_VARIABLE"
-    ):
-        check_backbone(settings.model_copy(update={"headers_env": {"api-key": "NO_SUCH_VARIABLE"}}))
-
-
-def test_a_header_of_the_clients_own_is_refused(settings: BackboneSettings) -> None:
-    with pytest.raises(ConfigurationError, match="headers_env must not set content-length"):
-        check_backbone(settings.model_copy(update={"headers_env": {"Content-Length": "FAKE_API_KEY"}}))
-
-
-async def test_a_charset_that_does_not_exist_changes_nothing(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
+async def test_a_charset_that_does_not_exist_changes_nothing(endpoint: Endpoint) -> None:
     for charset in ("rot13", "no-such", "utf-16", "hex"):
         header = {"content-type": f"application/json; charset={charset}"}
-        fake_openai.script(Behaviour(content="SELECT 'é'", headers=header))
-        assert (await ask(settings)).text == "SELECT 'é'"
+        endpoint.server.script(Behaviour(content="SELECT 'é'", headers=header))
+        assert (await endpoint.ask()).text == "SELECT 'é'"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_compressed_reply_is_read(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, encoding: str
-) -> None:
+async def test_a_compressed_reply_is_read(endpoint: Endpoint, encoding: str) -> None:
     text = "SELECT 1" * 100_000
     body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
     packed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
-    fake_openai.script(Behaviour(raw=packed, headers={"content-encoding": encoding}))
-    assert (await ask(settings)).text == text
-
-
-async def test_a_damaged_compression_is_asked_again(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.script(Behaviour(raw=b"no gzip", headers={"content-encoding": "gzip"}))
-    assert (await ask(settings)).text == "reply to: q"
+    endpoint.server.script(Behaviour(raw=packed, headers={"content-encoding": encoding}))
+    assert (await endpoint.ask()).text == text
+    endpoint.server.script(Behaviour(raw=b"damaged", headers={"content-encoding": encoding}))
+    assert (await endpoint.ask()).text == "reply to: q", "it is asked again"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_gzip_bomb_is_not_unpacked(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, status: int
-) -> None:
+async def test_a_gzip_bomb_is_not_unpacked(endpoint: Endpoint, status: int) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(packer.compress(bytes(MIB)) for _ in range(600)) + packer.flush()
-    fake_openai.always(Behaviour(status, raw=bomb, headers={"content-encoding": "gzip"}))
+    endpoint.server.always(Behaviour(status, raw=bomb, headers={"content-encoding": "gzip"}))
     with grows_by_at_most(150):
-        caught = await failure(settings.model_copy(update={"timeout_s": 60.0}))
+        caught = await endpoint.failure(timeout_s=60.0)
     assert "the answer is longer than 16 MiB" in str(caught) and "backbone.max_tokens" in str(caught)
-    assert len(fake_openai.requests) == 1
+    assert len(endpoint.server.requests) == 1
 
 
 @pytest.mark.parametrize("length", ["transfer-encoding: chunked", "content-length: 9999999999999", ""])
-async def test_a_reply_that_never_ends_is_not_read_on(settings: BackboneSettings, length: str) -> None:
+async def test_a_reply_that_never_ends_is_not_read_on(endpoint: Endpoint, length: str) -> None:
     with endless(length) as url, grows_by_at_most(150):
-        settings = settings.model_copy(update={"base_url": url, "timeout_s": 60.0})
         started = time.monotonic()
-        caught = await failure(settings)
+        caught = await endpoint.failure(base_url=url, timeout_s=60.0)
     assert "the answer is longer than 16 MiB" in str(caught) and not caught.transient
     assert time.monotonic() - started < 50
 
 
-async def test_the_limit_is_one_of_bytes_after_decompression(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+async def test_the_limit_is_one_of_unpacked_bytes(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_BYTES", 2 * MIB)
-    fake_openai.script(Behaviour(content="x" * MIB))
-    assert len((await ask(settings)).text) == MIB
-    fake_openai.script(Behaviour(content="x" * 2 * MIB))
-    assert "longer than 2 MiB" in str(await failure(settings))
+    endpoint.server.script(Behaviour(content="x" * MIB))
+    assert len((await endpoint.ask()).text) == MIB
+    endpoint.server.script(Behaviour(content="x" * 2 * MIB))
+    assert "longer than 2 MiB" in str(await endpoint.failure())
 
 
 async def test_a_proxy_of_the_environment_is_used_and_netrc_is_not_sent(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The fake server stands for the proxy: it is asked for the whole URL of a host that does not exist."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine model.invalid login me password hunter22\n", encoding="utf-8")
     monkeypatch.setenv("NETRC", str(netrc))
-    monkeypatch.setenv("http_proxy", fake_openai.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("http_proxy", endpoint.server.base_url.removesuffix("/v1"))
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    caught = await failure(settings.model_copy(update={"base_url": "http://model.invalid/v1", "retries": 0}))
+    caught = await endpoint.failure(base_url="http://model.invalid/v1", retries=0)
     assert "no http://model.invalid/v1/chat/completions here" in str(caught)
 
 
@@ -237,7 +200,7 @@ def test_a_query_of_a_path_is_added_to_that_of_the_address() -> None:
 
 
 async def test_a_library_that_another_thread_imports_does_not_fail_the_first_requests(
-    settings: BackboneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prefect, which is imported while the first questions are answered, imports `httpx`."""
     connection.import_client()
@@ -250,5 +213,70 @@ async def test_a_library_that_another_thread_imports_does_not_fail_the_first_req
     importing.start()
     while "httpx" not in sys.modules:
         time.sleep(0.001)
-    assert (await ask(settings)).text == "reply to: q"
+    assert (await endpoint.ask()).text == "reply to: q"
     importing.join()
+
+
+def command(folder: Path, code: str) -> list[str]:
+    (folder / "print_token.py").write_text(code)
+    return [sys.executable, "-S", str(folder / "print_token.py")]
+
+
+def counting(folder: Path) -> list[str]:
+    """A program that prints token-1-secret, token-2-secret, ..."""
+    file = folder / "runs"
+    return command(
+        folder,
+        f"from pathlib import Path\nfile = Path({str(file)!r})\n"
+        "runs = (file.read_text() if file.exists() else '') + 'x'\nfile.write_text(runs)\n"
+        "print(f'token-{len(runs)}-secret')",
+    )
+
+
+async def test_an_expired_token_is_replaced_and_no_message_holds_one(
+    fake_openai: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_settings(fake_openai, api_key_env=None, api_key_command=counting(tmp_path))
+    async with EndpointBackbone(settings) as backbone:
+        await backbone.complete(ASK)
+        await backbone.complete(ASK)
+        monkeypatch.setattr(key_command, "KEPT_S", 0.0)
+        backbone._access.command._valid_until = 0.0  # type: ignore[union-attr]  # three minutes later
+        await backbone.complete(ASK)
+        fake_openai.script(unauthorized("token-3-secret or token-1-secret"))
+        with pytest.raises(
+            BackboneError, match="The key in the output of api_key_command is not accepted"
+        ) as caught:
+            await backbone.complete(ASK)
+    sent = [each.headers["authorization"] for each in fake_openai.requests]
+    assert sent[:3] == ["Bearer token-1-secret"] * 2 + ["Bearer token-2-secret"]
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import sys; sys.exit('not logged in')", "exit code 1: not logged in"),
+        ("print()", "it printed no key on one line"),
+        ("print('WARNING: old'); print('token')", "it printed no key on one line"),
+        (None, "FileNotFoundError"),
+    ],
+)
+async def test_a_program_that_prints_no_key_is_reported_before_anything_is_sent(
+    fake_openai: FakeOpenAI, tmp_path: Path, code: str | None, why: str
+) -> None:
+    program = command(tmp_path, code) if code else [str(tmp_path / "missing")]
+    settings = make_settings(fake_openai, api_key_env=None, api_key_command=program)
+    with pytest.raises(ConfigurationError, match=why):
+        check_backbone(settings)
+    async with EndpointBackbone(settings) as backbone:
+        with pytest.raises(BackboneError, match=why) as caught:
+            await backbone.complete(ASK)
+    assert (
+        caught.value.fatal and caught.value.transient and not fake_openai.requests and not fake_openai.probes
+    )
+
+
+def test_two_settings_that_give_the_key_are_refused(fake_openai: FakeOpenAI) -> None:
+    with pytest.raises(ConfigurationError, match="api_key_env and api_key_command both give the key"):
+        check_backbone(make_settings(fake_openai, api_key_command=["true"]))

@@ -1,4 +1,4 @@
-"""The reply cache on SQLite files and in PostgreSQL, both real: kill -9, several processes, damage, full disks."""
+"""The reply cache on SQLite files and in PostgreSQL, both real: kill -9, several processes, damage, old layouts."""
 
 import datetime
 import logging
@@ -7,7 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
+import zlib
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +19,19 @@ from sqlalchemy import LargeBinary, Text, cast, literal, select
 
 from tasks.backbone.cache.base import reply as reply_table
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.core.errors import CrosscheckError, StoreError
+from tasks.backbone.protocol import (
+    Message,
+    Reply,
+    Request,
+    Tool,
+    canonical_request,
+    digest_of_canonical,
+    request_digest,
+    request_key,
+)
+from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.core.outcome import Call, Usage
-from tests.support.postgres import new_database
+from tests.support.postgres import execute, new_database, postgres_database
 from tests.support.stored_replies import store_reply
 
 ROOT = Path(__file__).parents[3]
@@ -89,26 +102,16 @@ def put(cache: ReplyCache, text: str, answer: str = "SELECT 1", **changes: objec
 
 
 def in_python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    program = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.Popen(program, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_reply_comes_back_as_it_was_bought(cache: ReplyCache) -> None:
+def test_a_reply_comes_back_as_it_was_bought_first(cache: ReplyCache) -> None:
     reply = put(cache, "q", "größer\n'x'", usage=Usage(1, None, 0, None), cost_usd=None)
     assert cache.get(reply.call.request) == reply
     assert cache.get("another") is None
-
-
-def test_the_first_reply_to_a_request_stays(cache: ReplyCache) -> None:
-    put(cache, "q", "first")
-    reply = put(cache, "q", "second")
-    kept = cache.get(reply.call.request)
-    assert kept is not None and kept.text == "first"
+    put(cache, "q", "second")
+    assert cache.get(reply.call.request) == reply
 
 
 def test_a_reply_survives_kill_9_right_after_it_was_put(location: Path | str) -> None:
@@ -207,10 +210,8 @@ def test_stats_count_by_model_and_keep_unknown_costs_apart(cache: ReplyCache) ->
     put(cache, "c", model="local", cost_usd=None)
     stats = cache.stats()
     assert stats.entries == 3 and stats.bytes > 0
-    assert [(one.model, one.entries, one.cost_usd, one.unpriced) for one in stats.models] == [
-        ("m-2026", 2, 0.25, 1),
-        ("local", 1, None, 1),
-    ]
+    found = [(one.model, one.entries, one.cost_usd, one.unpriced) for one in stats.models]
+    assert found == [("m-2026", 2, 0.25, 1), ("local", 1, None, 1)]
 
 
 def test_entries_are_listed_newest_first_with_their_request(cache: ReplyCache) -> None:
@@ -227,20 +228,19 @@ def test_entries_are_listed_newest_first_with_their_request(cache: ReplyCache) -
     assert all(datetime.datetime.fromisoformat(row.created_at).tzinfo is not None for row in rows)
 
 
-def test_pruning_deletes_the_replies_of_a_model(cache: ReplyCache) -> None:
-    first, other = put(cache, "first"), put(cache, "other", model="other")
-    assert cache.prune("none") == 0
-    assert cache.prune("other") == 1
-    assert cache.get(other.call.request) is None and cache.get(first.call.request) is not None
-    assert cache.stats().entries == 1
-
-
-def test_pruning_gives_the_space_back(file: ReplyCache) -> None:
+def test_pruning_deletes_the_replies_of_a_model_and_gives_their_space_back(
+    cache: ReplyCache, file: ReplyCache
+) -> None:
     for number in range(50):
         put(file, str(number), "x" * 20_000)
     before = file.stats().bytes
     file.prune("m-2026")
     assert file.stats().bytes < before / 10
+    first, other = put(cache, "first"), put(cache, "other", model="other")
+    assert cache.prune("none") == 0
+    assert cache.prune("other") == 1
+    assert cache.get(other.call.request) is None and cache.get(first.call.request) is not None
+    assert cache.stats().entries == 1
 
 
 def test_the_key_of_a_request_is_what_it_was() -> None:
@@ -301,15 +301,137 @@ def test_the_replies_of_an_earlier_release_are_found(path: Path) -> None:
     with open_reply_cache(path) as cache:
         assert cache.get(request_key(IDENTITY, asking("how many heroes?"))) == bought("how many heroes?")
         odd = cache.get(request_key(IDENTITY, asking("odd \N{SNOWMAN}")))
-        assert odd is not None
-        assert (odd.text, odd.call.cost_usd) == ("SELECT '\ud83d', '\x00'", None)
+        assert odd and (odd.text, odd.call.cost_usd) == ("SELECT '\ud83d', '\x00'", None)
         sampled = cache.get(request_key(IDENTITY, asking("sampled")))
-        assert sampled is not None
-        assert sampled.truncated
-        assert [entry.request["messages"][1][1] for entry in cache.entries()] == [
-            "sampled",
-            "odd \N{SNOWMAN}",
-            "how many heroes?",
-        ]
+        assert sampled is not None and sampled.truncated
+        asked = [entry.request["messages"][1][1] for entry in cache.entries()]
+        assert asked == ["sampled", "odd \N{SNOWMAN}", "how many heroes?"]
         put(cache, "one more")
         assert cache.stats().entries == 4
+
+
+__all__ = ["postgres_database"]
+
+COLUMNS = """key TEXT PRIMARY KEY, model TEXT NOT NULL, backbone TEXT NOT NULL, created_at TEXT NOT NULL,
+input_tokens INTEGER, cached_input_tokens INTEGER, output_tokens INTEGER, reasoning_tokens INTEGER,
+text {bytes} NOT NULL, finish TEXT NOT NULL, seconds DOUBLE PRECISION NOT NULL, retries INTEGER NOT NULL,
+cost_usd DOUBLE PRECISION, request {bytes} NOT NULL"""
+"""Columns of the table of layout 1."""
+OLD = asking("old")
+VALUES = "'m', 'fake', '2026-01-01T00:00:00.000+00:00', 10, NULL, 3, NULL, {text}, 'stop', 1.5, 0, 0.25"
+
+
+def put_request(cache: ReplyCache, request: Request) -> Reply:
+    reply = bought("")
+    reply = replace(reply, call=replace(reply.call, request=request_key(IDENTITY, request)))
+    store_reply(cache, reply, request, IDENTITY, "fake")
+    return reply
+
+
+def prompts(cache: ReplyCache) -> int:
+    with cache._engine.connect() as connection:
+        count: int = connection.exec_driver_sql("SELECT count(*) FROM reply_prompt").scalar_one()
+    return count
+
+
+def test_a_prompt_is_stored_once_and_every_reply_has_its_whole_request(cache: ReplyCache) -> None:
+    tool = Tool("tables", "Name the tables.", {"type": "object"})
+    first = Request(
+        (Message("system", "be brief"), Message("user", "é \ud800")), {"type": "object"}, tools=(tool,)
+    )
+    turn = replace(first, messages=(*first.messages, Message("user", "go on")), known=2)
+    asked = [first, replace(first, sample=1), replace(first, temperature=0.7), turn]
+    for request in asked:
+        put_request(cache, request)
+    assert prompts(cache) == 2
+    for request in asked:
+        entry = cache.entry(request_key(IDENTITY, request))
+        assert entry is not None and digest_of_canonical(entry.request) == request_digest(request)
+        assert entry.request["backbone"] == IDENTITY
+
+
+def test_prompts_that_no_reply_has_are_removed_with_the_replies(cache: ReplyCache) -> None:
+    put_request(cache, asking("a"))
+    put_request(cache, replace(asking("a"), sample=1))
+    kept = put_request(cache, asking("b"))
+    with cache._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE reply SET model = 'other' WHERE key = '" + kept.call.request + "'")
+    assert cache.prune(model="m-2026") == 2 and prompts(cache) == 1
+    assert not next(cache.entries()).damage
+
+
+def test_a_reply_whose_prompt_is_missing_is_damaged_and_is_still_served(cache: ReplyCache) -> None:
+    reply = put_request(cache, asking("a"))
+    with cache._engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM reply_prompt")
+    assert cache.get(reply.call.request) == reply
+    (entry,) = cache.entries()
+    assert "prompt is missing" in entry.damage
+
+
+def test_removing_replies_takes_no_prompt_from_one_that_is_added_meanwhile(location: Path | str) -> None:
+    ended = threading.Event()
+
+    def remove() -> None:
+        with open_reply_cache(location) as other:
+            while not ended.is_set():
+                other.prune(model="none")
+
+    with open_reply_cache(location) as cache:
+        removing = threading.Thread(target=remove)
+        removing.start()
+        try:
+            for number in range(300):
+                put_request(cache, asking(str(number)))
+        finally:
+            ended.set()
+            removing.join()
+        entries = list(cache.entries())
+    assert len(entries) == 300 and not any(entry.damage for entry in entries)
+
+
+def _is_upgraded(cache: ReplyCache) -> None:
+    """Check that a cache has the reply to OLD with its request, and takes another."""
+    key = request_key(IDENTITY, OLD)
+    found, entry = cache.get(key), cache.entry(key)
+    assert found is not None and found.text == "SELECT 1" and entry is not None
+    assert digest_of_canonical(entry.request) == request_digest(OLD)
+    put_request(cache, replace(OLD, sample=1))
+    assert [each.damage for each in cache.entries()] == ["", ""] and prompts(cache) == 1
+
+
+def test_a_file_of_layout_1_keeps_its_replies(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"CREATE TABLE reply ({COLUMNS.format(bytes='BLOB')})")
+        values = VALUES.format(text="'SELECT 1'")
+        packed = zlib.compress(canonical_request(IDENTITY, OLD).encode(), 1)
+        database.execute(f"INSERT INTO reply VALUES (?, {values}, ?)", (request_key(IDENTITY, OLD), packed))
+        database.execute("PRAGMA user_version = 1")
+    with open_reply_cache(path) as first, open_reply_cache(path) as second:
+        _is_upgraded(first)
+        assert second.stats().entries == 2
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_database_of_layout_1_keeps_its_replies(postgres_database: str) -> None:
+    execute(postgres_database, f"CREATE TABLE reply ({COLUMNS.format(bytes='BYTEA')})")
+    execute(postgres_database, "COMMENT ON TABLE reply IS 'Crosscheck''s replies, layout 1'")
+    values = VALUES.format(text="'SELECT 1'")
+    packed = zlib.compress(canonical_request(IDENTITY, OLD).encode(), 1).hex()
+    key = request_key(IDENTITY, OLD)
+    execute(postgres_database, f"INSERT INTO reply VALUES ('{key}', {values}, '\\x{packed}')")
+    role = postgres_database.rpartition("/")[2] + "_user"
+    execute(postgres_database, f"CREATE ROLE {role} LOGIN")
+    try:
+        execute(postgres_database, f"GRANT SELECT, INSERT ON reply TO {role}")
+        with pytest.raises(ConfigurationError, match=r"must be owner of table reply.*owns the tables"):
+            open_reply_cache(postgres_database.replace("postgres@", f"{role}@"))
+    finally:
+        execute(postgres_database, f"DROP OWNED BY {role}")
+        execute(postgres_database, f"DROP ROLE {role}")
+    with open_reply_cache(postgres_database) as cache:
+        _is_upgraded(cache)
+    with open_reply_cache(postgres_database) as cache:
+        assert cache.stats().entries == 2

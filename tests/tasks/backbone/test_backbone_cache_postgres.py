@@ -131,9 +131,7 @@ def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
     assert "postgresql://user@host:5432/database" in refused(url)
 
 
-def test_a_driver_that_is_missing_is_said_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_driver_is_said_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert "pip install 'crosscheck-sql[team]'" in refused("postgresql://me@host/database")
 
@@ -190,7 +188,7 @@ def test_replies_that_come_while_the_database_is_away_are_saved_when_it_is_back(
     assert saved(postgres_database) == ["first", "second", "third"]
 
 
-def test_closing_saves_what_could_not_be_saved_before(
+def test_closing_saves_what_was_not_saved(
     through: ReplyCache, gateway: Gateway, postgres_database: str
 ) -> None:
     gateway.close()
@@ -212,9 +210,7 @@ def test_replies_that_are_lost_in_the_end_are_counted(
     gateway.open()
 
 
-def test_a_short_absence_is_waited_for_when_a_reply_is_looked_up(
-    through: ReplyCache, gateway: Gateway
-) -> None:
+def test_a_short_absence_is_waited_for_when_looking_up(through: ReplyCache, gateway: Gateway) -> None:
     reply = put(through, "q")
     gateway.close()
     opening = threading.Timer(0.3, gateway.open)
@@ -237,9 +233,7 @@ def test_a_database_that_stays_away_is_an_error_and_no_missing_reply(
     assert through.get(reply.call.request) == reply
 
 
-async def test_the_event_loop_goes_on_while_the_database_takes_its_time(
-    cache: ReplyCache, postgres_database: str
-) -> None:
+async def test_the_event_loop_waits_for_no_database(cache: ReplyCache, postgres_database: str) -> None:
     """Were the loop kept waiting, nobody would ever end the transaction that it waits for."""
     reply = put(cache, "q")
     with table_locked(postgres_database) as holder:
@@ -253,9 +247,7 @@ async def test_the_event_loop_goes_on_while_the_database_takes_its_time(
     assert cache.stats().entries == 2
 
 
-async def test_who_is_cancelled_while_a_reply_is_saved_loses_no_reply(
-    cache: ReplyCache, postgres_database: str
-) -> None:
+async def test_a_cancelled_saving_loses_no_reply(cache: ReplyCache, postgres_database: str) -> None:
     with table_locked(postgres_database) as holder:
         writing = [
             asyncio.create_task(cache.put(bought(f"{number}"), asking(f"{number}"), IDENTITY))

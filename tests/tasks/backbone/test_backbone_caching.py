@@ -3,10 +3,6 @@
 import asyncio
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,17 +17,16 @@ from tasks.backbone.endpoint import limiter
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.core.errors import BackboneError, StoreError
 from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 from tests.support.disk import mounted
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
 from tests.support.postgres import disconnect_everybody, execute, new_database
+from tests.tasks.backbone.conftest import Endpoint, asking
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -48,13 +43,7 @@ async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterat
         yield backbone_of(client, settings, RunResources(cache))
 
 
-def asking(text: str = "q", sample: int = 0, temperature: float | None = None) -> Request:
-    return Request((Message("user", text),), sample=sample, temperature=temperature)
-
-
-async def test_a_reply_is_paid_once_and_free_afterwards(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_a_reply_is_paid_once_and_then_free(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     paid = await backbone.complete(asking())
     free = await backbone.complete(asking())
     assert free.text == paid.text and len(fake_openai.requests) == 1
@@ -63,7 +52,7 @@ async def test_a_reply_is_paid_once_and_free_afterwards(
     assert free.call.usage == paid.call.usage and free.call.request == paid.call.request
 
 
-async def test_another_sample_temperature_or_text_is_another_request(
+async def test_another_sample_temperature_or_text_is_paid(
     fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     requests = [asking(), asking(sample=1), asking(temperature=0.5), asking("other")]
@@ -72,9 +61,7 @@ async def test_another_sample_temperature_or_text_is_another_request(
     assert len(fake_openai.requests) == 4
 
 
-async def test_a_backbone_of_ones_own_is_paid_once_in_each_epoch(
-    settings: BackboneSettings, cache: ReplyCache
-) -> None:
+async def test_a_backbone_of_ones_own_is_paid_by_epoch(settings: BackboneSettings, cache: ReplyCache) -> None:
     class Own:
         identity: ClassVar = {"kind": "own"}
         paid = 0
@@ -103,9 +90,7 @@ async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: Metere
     assert (await backbone.complete(asking())).text == "reply to: q"
 
 
-async def test_identical_requests_at_once_buy_one_reply(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_identical_requests_buy_one_reply(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.latency = 0.05
     replies = await asyncio.gather(*(backbone.complete(asking(str(number % 5))) for number in range(100)))
     assert len(fake_openai.requests) == 5
@@ -113,7 +98,7 @@ async def test_identical_requests_at_once_buy_one_reply(
     assert all(answer.text == f"reply to: {number % 5}" for number, answer in enumerate(replies))
 
 
-async def test_those_who_wait_for_one_call_share_its_failure(
+async def test_who_waits_for_a_call_shares_its_failure(
     fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     fake_openai.always(error(400, "no", delay="x"))
@@ -136,9 +121,7 @@ async def test_a_cancelled_caller_does_not_lose_the_reply(
     assert [entry.text for entry in cache.entries()] == ["late but paid"]
 
 
-async def test_one_of_two_callers_may_be_cancelled(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_one_of_two_callers_is_cancelled(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.latency = 0.1
     first = asyncio.create_task(backbone.complete(asking()))
     second = asyncio.create_task(backbone.complete(asking()))
@@ -155,30 +138,31 @@ READ_ONLY = (
 )
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let requests wait for no first answer."""
+    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
+
+
 @asynccontextmanager
-async def asking_ten(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache
-) -> AsyncIterator[list[asyncio.Task[Reply]]]:
+async def asking_ten(endpoint: Endpoint, cache: ReplyCache) -> AsyncIterator[list[asyncio.Task[Reply]]]:
     """Ask ten questions, two at a time, and yield once the first two are asked; wait for all at the end."""
-    fake_openai.latency = 0.5
-    async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as client:
-        backbone = backbone_of(client, settings, RunResources(cache))
+    endpoint.server.latency = 0.5
+    async with endpoint.open(concurrency=2) as client:
+        backbone = backbone_of(client, endpoint.settings, RunResources(cache))
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
-        await asyncio.to_thread(fake_openai.wait_for, 2)
+        await asyncio.to_thread(endpoint.server.wait_for, 2)
         yield calls
         await asyncio.wait(calls)
 
 
-async def test_nothing_is_sent_once_the_file_of_replies_is_full(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
+async def test_nothing_is_sent_once_the_file_of_replies_is_full(endpoint: Endpoint, tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", 16384) as disk, open_reply_cache(disk.folder / "r.sqlite") as cache:
         cache.check_room()
         with disk.full():
-            async with asking_ten(fake_openai, settings, cache) as calls:
+            async with asking_ten(endpoint, cache) as calls:
                 pass
-            assert len(fake_openai.requests) == 2
+            assert len(endpoint.server.requests) == 2
             assert cache.stats().entries == 2  # in the reserve
         problems = [call.exception() for call in calls]
     assert sum(problem is None for problem in problems) == 2
@@ -187,13 +171,7 @@ async def test_nothing_is_sent_once_the_file_of_replies_is_full(
 
 
 @pytest.mark.parametrize("how", [REVOKED, READ_ONLY], ids=["no right to write", "read-only"])
-async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
-    fake_openai: FakeOpenAI,
-    settings: BackboneSettings,
-    how: tuple[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
+async def test_nothing_is_sent_once_the_database_takes_none(endpoint: Endpoint, how: tuple[str, str]) -> None:
     with new_database() as url:
         open_reply_cache(url).close()
         role = url.rpartition("/")[2] + "_writer"
@@ -202,10 +180,10 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
             execute(url, f"GRANT SELECT, INSERT ON reply, reply_prompt TO {role}")
             forbid, allow = (text.format(role=role) for text in how)
             with open_reply_cache(url.replace("postgres@", f"{role}@")) as cache:
-                async with asking_ten(fake_openai, settings, cache) as calls:
+                async with asking_ten(endpoint, cache) as calls:
                     execute(url, forbid)
                     disconnect_everybody(url)
-                sent = len(fake_openai.requests)
+                sent = len(endpoint.server.requests)
                 execute(url, allow)
                 disconnect_everybody(url)
             stored = execute(url, "SELECT count(*) FROM reply")
@@ -218,15 +196,8 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
     assert {type(call.exception()) for call in calls} == {type(None), NoRoomError}
 
 
-@pytest.mark.slow
-async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
-    fake_openai: FakeOpenAI,
-    settings: BackboneSettings,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
-    fake_openai.answer = lambda body: body["messages"][-1]["content"] + os.urandom(300_000).hex()
+async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(endpoint: Endpoint) -> None:
+    endpoint.server.answer = lambda body: body["messages"][-1]["content"] + os.urandom(300_000).hex()
     with TemporaryDirectory() as folder, new_database() as url:
         Path(folder).chmod(0o755)
         with mounted(Path(folder) / "disk", 1024) as disk:
@@ -237,9 +208,9 @@ async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
             try:
                 execute(url, f"ALTER TABLE reply SET TABLESPACE {space}")
                 with open_reply_cache(url) as cache:
-                    async with asking_ten(fake_openai, settings, cache) as calls:
+                    async with asking_ten(endpoint, cache) as calls:
                         pass
-                    sent = len(fake_openai.requests)
+                    sent = len(endpoint.server.requests)
                     execute(url, "ALTER TABLE reply SET TABLESPACE pg_default")
                 stored = execute(url, "SELECT count(*) FROM reply")
             finally:
@@ -250,16 +221,13 @@ async def test_nothing_is_sent_once_the_disk_of_that_database_is_full(
 
 
 async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, cache: ReplyCache, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint, cache: ReplyCache
 ) -> None:
-    monkeypatch.setattr(limiter, "ALONE_S", 0.0)
-    fake_openai.script(reply("in time", delay=1.0), hang())
-    async with EndpointBackbone(
-        settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})
-    ) as client:
-        backbone = backbone_of(client, settings, RunResources(cache))
+    endpoint.server.script(reply("in time", delay=1.0), hang())
+    async with endpoint.open(concurrency=2, timeout_s=3600.0) as client:
+        backbone = backbone_of(client, endpoint.settings, RunResources(cache))
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
-        await asyncio.to_thread(fake_openai.wait_for, 2)
+        await asyncio.to_thread(endpoint.server.wait_for, 2)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -268,75 +236,15 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
             await asyncio.sleep(0.01)
         assert await backbone.drain(0.1) == 1
         assert await drained == 0
-    assert len(fake_openai.requests) == 2
+    assert len(endpoint.server.requests) == 2
     assert [entry.text for entry in cache.entries()] == ["in time"]
 
 
-async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
-) -> None:
+async def test_a_cache_that_cannot_be_read_stops_the_buying(endpoint: Endpoint, tmp_path: Path) -> None:
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for file in tmp_path.glob("replies.sqlite*"):
             file.write_bytes(b"overwritten by somebody else" * 1000)
-        async with EndpointBackbone(settings) as client:
+        async with endpoint.open() as client:
             with pytest.raises(StoreError, match="reply cache"):
-                await backbone_of(client, settings, RunResources(cache)).complete(asking())
-    assert fake_openai.requests == []
-
-
-RUN = """
-import asyncio, sys
-from pathlib import Path
-from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.opening import RunResources, open_backbone
-from tasks.backbone.protocol import Message, Reply, Request
-from tasks.backbone.cache.room import NoRoomError
-from tasks.backbone.cache.store import open_reply_cache
-from tasks.settings.backbone import BackboneSettings
-
-async def main():
-    settings = BackboneSettings(name="fake", model="m", base_url=sys.argv[1], concurrency=4)
-    with open_reply_cache(Path(sys.argv[2])) as cache:
-        async with open_backbone(settings, RunResources(cache)) as backbone:
-            asks = (backbone.complete(Request((Message("user", f"q{n}"),))) for n in range(20))
-            replies = await asyncio.gather(*asks)
-            print(sum(reply.call.cached for reply in replies), len(replies))
-
-asyncio.run(main())
-"""
-
-
-def run(fake_openai: FakeOpenAI, path: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(RUN), fake_openai.base_url, str(path)],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_stopped_goes_on_where_it_was(
-    fake_openai: FakeOpenAI, tmp_path: Path, kind: int
-) -> None:
-    path = tmp_path / "replies.sqlite"
-    fake_openai.latency = 0.3
-    stopped = run(fake_openai, path)
-    fake_openai.wait_for(8)  # the fifth to eighth are sent when the first four have been kept
-    os.kill(stopped.pid, kind)
-    stopped.communicate(timeout=300)
-    assert stopped.returncode not in (0, None)
-    sent = len(fake_openai.requests)
-    with open_reply_cache(path) as cache:
-        kept = cache.stats().entries
-    if kind == signal.SIGINT:
-        assert kept == sent  # what was under way when Ctrl-C came was waited for, and nothing more was sent
-        assert sent < 20
-    else:
-        assert 4 <= kept <= sent
-    fake_openai.latency = 0.0
-    finished, errors = run(fake_openai, path).communicate(timeout=300)
-    assert finished == f"{kept} 20\n", errors
-    assert len(fake_openai.requests) == sent + 20 - kept
+                await backbone_of(client, endpoint.settings, RunResources(cache)).complete(asking())
+    assert endpoint.server.requests == []

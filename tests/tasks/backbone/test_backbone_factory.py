@@ -11,9 +11,8 @@ from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.load import load_backbone_settings
-from tests.support.fake_openai import FakeOpenAI
+from tests.tasks.backbone.conftest import Endpoint
 
 CONF = Path(__file__).parents[3] / "conf"
 SHIPPED = {"openai", "deepseek", "vllm", "vllm-sql", "ollama", "offline", "llamacpp"}
@@ -21,30 +20,27 @@ SHIPPED = {"openai", "deepseek", "vllm", "vllm-sql", "ollama", "offline", "llama
 ASK = Request((Message("user", "q"),))
 
 
-async def test_a_closed_backbone_sends_nothing(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
-    async with open_backbone(settings) as backbone:
+async def test_a_closed_backbone_sends_nothing(endpoint: Endpoint) -> None:
+    async with open_backbone(endpoint.settings) as backbone:
         pass
     with pytest.raises(BackboneError, match="closing"):
         await backbone.complete(ASK)
-    assert fake_openai.requests == []
+    assert endpoint.server.requests == []
 
 
-async def test_leaving_by_an_error_still_keeps_what_was_under_way(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
-) -> None:
-    fake_openai.latency = 0.1
+async def test_leaving_by_an_error_still_keeps_what_was_under_way(endpoint: Endpoint, tmp_path: Path) -> None:
+    endpoint.server.latency = 0.1
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         with pytest.raises(RuntimeError, match="elsewhere"):
-            async with open_backbone(settings, RunResources(cache)) as backbone:
+            async with open_backbone(endpoint.settings, RunResources(cache)) as backbone:
                 call = asyncio.create_task(backbone.complete(ASK))
-                await asyncio.to_thread(fake_openai.wait_for, 1)
+                await asyncio.to_thread(endpoint.server.wait_for, 1)
                 call.cancel()
                 raise RuntimeError("elsewhere")
         assert cache.stats().entries == 1
 
 
 async def test_the_offline_backbone_needs_no_key_and_fills_no_cache(tmp_path: Path) -> None:
-    pytest.importorskip("tasks.backbone.offline", reason="the offline backbone is not there yet")
     settings = load_backbone_settings(CONF, "offline")
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         async with open_backbone(settings, RunResources(cache)) as backbone:

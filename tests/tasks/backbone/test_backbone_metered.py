@@ -1,7 +1,8 @@
-"""A stage's view: typed replies, a second asking, and an honest bill."""
+"""A stage's view: typed replies, a second asking, an honest bill, and the stop of what a stage cannot read."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,11 +12,14 @@ from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.protocol import Message
+from tasks.backbone.protocol import Message, Origin, Reply, Request
 from tasks.backbone.replies.json_text import is_strict, reply_schema
 from tasks.core.errors import BackboneError
+from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
+from tasks.stages.dac_entities import AlignmentReply
 from tests.support.fake_openai import FakeOpenAI, empty, error, out_of_tokens, reply
+from tests.tasks.backbone.conftest import Endpoint
 
 
 class SqlReply(BaseModel):
@@ -23,19 +27,10 @@ class SqlReply(BaseModel):
 
 
 class LinkReply(BaseModel):
-    """Tables and columns."""
+    """LinkReply and columns."""
 
     tables: list[str]
     columns: list[str] = []
-
-
-class Column(BaseModel):
-    name: str
-    unit: str | None = None
-
-
-class TableReply(BaseModel):
-    columns: list[Column]
 
 
 class DescribedReply(BaseModel):
@@ -57,9 +52,7 @@ async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterat
         yield backbone_of(client, settings, RunResources(cache))
 
 
-async def test_a_reply_comes_as_its_type_and_says_how_it_was_read(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_a_reply_comes_as_its_type(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.script(
         reply('{"sql": "SELECT 1"}'), reply("```json\n{'sql': 'SELECT 2'}\n```"), reply("SELECT 3")
     )
@@ -72,9 +65,7 @@ async def test_a_reply_comes_as_its_type_and_says_how_it_was_read(
     ]
 
 
-async def test_an_unreadable_reply_is_asked_for_once_more(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_an_unreadable_reply_is_asked_again(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.script(reply("I am not sure."), reply('{"tables": ["a"], "columns": []}'))
     assert await backbone.ask_json(ASK, LinkReply) == LinkReply(tables=["a"])
     assert [call.parse for call in backbone.calls] == ["failed", "json"]
@@ -98,10 +89,8 @@ async def test_the_second_asking_is_cached_apart(fake_openai: FakeOpenAI, backbo
     await backbone.ask_json(ASK, SqlReply)
     again = backbone.fresh()
     assert await again.ask_json(ASK, SqlReply) == SqlReply(sql="SELECT 1")
-    assert [(call.cached, call.parse, call.cost_usd) for call in again.calls] == [
-        (True, "failed", 0.0),
-        (True, "json", 0.0),
-    ]
+    assert [call.parse for call in again.calls] == ["failed", "json"]
+    assert all(call.cached and call.cost_usd == 0.0 for call in again.calls)
     assert len(fake_openai.requests) == 2
 
 
@@ -125,9 +114,7 @@ async def test_a_reply_that_was_cut_off_is_noted(fake_openai: FakeOpenAI, backbo
     assert backbone.calls[0].parse == "repaired"
 
 
-async def test_free_text_comes_as_it_is_and_asks_for_no_format(
-    fake_openai: FakeOpenAI, backbone: MeteredBackbone
-) -> None:
+async def test_free_text_asks_for_no_format(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.script(reply("plain words"))
     assert await backbone.ask_text(ASK) == "plain words"
     assert "response_format" not in fake_openai.requests[0].body
@@ -145,7 +132,7 @@ async def test_a_failure_passes_through_and_what_was_paid_before_it_stays_on_the
 
 def test_a_schema_is_what_structured_outputs_demand() -> None:
     assert reply_schema(LinkReply) == {
-        "description": "Tables and columns.",
+        "description": "LinkReply and columns.",
         "type": "object",
         "properties": {
             "tables": {"type": "array", "items": {"type": "string"}},
@@ -155,23 +142,18 @@ def test_a_schema_is_what_structured_outputs_demand() -> None:
         "additionalProperties": False,
     }
     assert is_strict(reply_schema(LinkReply))
+    nested = reply_schema(AlignmentReply)
+    (item,) = nested["$defs"].values()
+    assert is_strict(nested) and item["additionalProperties"] is False
+    assert item["required"] == [*item["properties"]]
 
 
-def test_nested_types_are_strict_too() -> None:
-    schema = reply_schema(TableReply)
-    assert is_strict(schema)
-    assert schema["$defs"]["Column"]["required"] == ["name", "unit"]
-    assert schema["$defs"]["Column"]["additionalProperties"] is False
-
-
-async def test_an_open_map_is_asked_for_without_strictness(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.script(reply('{"descriptions": {"a": "the a"}}'))
-    async with EndpointBackbone(settings.model_copy(update={"response_mode": "json_schema"})) as client:
+async def test_an_open_map_is_asked_for_without_strictness(endpoint: Endpoint) -> None:
+    endpoint.server.script(reply('{"descriptions": {"a": "the a"}}'))
+    async with endpoint.open(response_mode="json_schema") as client:
         found = await MeteredBackbone(client).ask_json(ASK, DescribedReply)
     assert found == DescribedReply(descriptions={"a": "the a"})
-    assert fake_openai.requests[0].body["response_format"]["json_schema"]["strict"] is False
+    assert endpoint.server.requests[0].body["response_format"]["json_schema"]["strict"] is False
 
 
 def test_only_candidates_behind_the_first_have_a_key_of_their_own() -> None:
@@ -179,3 +161,83 @@ def test_only_candidates_behind_the_first_have_a_key_of_their_own() -> None:
     views = [alone.for_candidate(index).fresh(None, attempt=0) for index in range(3)]
     assert views[0].identity == alone.identity
     assert len({str(sorted(view.identity.items())) for view in views}) == 3
+
+
+class Scripted:
+    """Backbone that answers with given texts, the last one again and again."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.requests = 0
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {"kind": "scripted"}
+
+    async def complete(self, request: Request) -> Reply:
+        self.requests += 1
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        return Reply(text, Call("key", "m", Usage(), cached=False, seconds=0.0))
+
+
+def meter(inner: Scripted, limit: int) -> MeteredBackbone:
+    return MeteredBackbone(inner, settings=BackboneSettings(name="scripted", unreadable_limit=limit))
+
+
+async def ask_stage(backbone: MeteredBackbone, stage: str, question: str = "1") -> LinkReply | None:
+    view = backbone.fresh(Origin(question, "d", stage))
+    return await view.ask_json(ASK, LinkReply, otherwise="nothing was linked")
+
+
+async def test_the_run_stops_when_the_first_replies_of_a_stage_all_cannot_be_read() -> None:
+    inner = Scripted('{"sql": "SELECT 1"}')
+    backbone = meter(inner, 20)
+    for question in range(10):
+        assert await ask_stage(backbone, "forward_link", str(question)) is None
+    none_read = r"forward_link: none of the first 20 replies could be read.*backbone\.response_mode"
+    with pytest.raises(BackboneError, match=none_read) as stopped:
+        await ask_stage(backbone, "forward_link", "11")
+    assert inner.requests == 20 and stopped.value.fatal
+    with pytest.raises(BackboneError):
+        await ask_stage(backbone, "preliminary_sql")
+    assert inner.requests == 20, "nothing more is paid for, whichever stage asks"
+
+
+@pytest.mark.parametrize(
+    ("texts", "limit"),
+    [
+        pytest.param(("no", "no", '{"tables": ["pet"]}', "no"), 3, id="one can be read"),
+        pytest.param(("no",), 0, id="without a limit"),
+    ],
+)
+async def test_the_stage_goes_on(texts: tuple[str, ...], limit: int) -> None:
+    backbone = meter(Scripted(*texts), limit)
+    for question in range(30):
+        await ask_stage(backbone, "forward_link", str(question))
+
+
+async def test_stages_are_counted_apart_and_candidates_of_one_stage_together() -> None:
+    backbone = meter(Scripted("no"), 4)
+    await ask_stage(backbone, "forward_link")
+    await ask_stage(backbone, "keywords")
+    await ask_stage(backbone.for_candidate(1), "forward_link (candidate 2)")
+    with pytest.raises(BackboneError, match="forward_link"):
+        await ask_stage(backbone, "conditions")
+
+
+async def test_restored_replies_count_so_that_the_same_command_pays_for_no_more() -> None:
+    inner = Scripted("no")
+    backbone = meter(inner, 20)
+    failed = Call("key", "m", Usage(), cached=False, seconds=0.0, parse="failed")
+    for question in range(10):
+        backbone.fresh(Origin(str(question), "d", "forward_link")).count_restored([failed, failed])
+    with pytest.raises(BackboneError):
+        await ask_stage(backbone, "forward_link")
+    assert inner.requests == 0
+
+
+async def test_free_text_without_a_query_counts_as_unreadable() -> None:
+    view = meter(Scripted("I cannot."), 0).fresh(Origin("1", "d", "native_sql"))
+    assert (await view.ask_sql(ASK, lambda text: None)).sql is None
+    assert (view.replies, view.unreadable, view.fallback) == (1, 1, "no SQL was written")
+    assert [call.parse for call in view.calls] == ["failed", "failed"]

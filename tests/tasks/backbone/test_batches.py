@@ -16,10 +16,12 @@ from tasks.backbone.batches import backbone as batch_backbone
 from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.endpoint.wire import address_of, identity_of
 from tasks.backbone.opening import RunResources, open_backbone
-from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.protocol import Reply, request_key
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal
+from tests.support.fake_openai import prompt_of
+from tests.tasks.backbone.conftest import asking
 
 Server = FakeOpenAIBatches | FakeAnthropicBatches
 
@@ -48,10 +50,11 @@ def settings_of(server: Server, **changes: Any) -> BackboneSettings:
 async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Reply | BaseException]:
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
         async with open_backbone(settings, RunResources(cache)) as backbone:
-            requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
-            return await asyncio.gather(
-                *(backbone.complete(request) for request in requests), return_exceptions=True
-            )
+            requests = [asking(f"question {n}") for n in range(count)]
+            return await asyncio.gather(*map(backbone.complete, requests), return_exceptions=True)
+
+
+REPLIES = [f"reply to: question {n}" for n in range(30)]
 
 
 def texts(replies: list[Reply | BaseException]) -> list[str]:
@@ -64,7 +67,7 @@ def bought_once(server: Server, count: int) -> bool:
 
 async def test_the_requests_of_many_questions_are_one_batch(server: Server, tmp_path: Path) -> None:
     replies = await ask(tmp_path, settings_of(server), 30)
-    assert texts(replies) == [f"reply to: question {n}" for n in range(30)]
+    assert texts(replies) == REPLIES
     assert len(server.batches) == 1 and bought_once(server, 30)
     assert all(isinstance(reply, Reply) and reply.call.tier == "batch" for reply in replies)
     assert texts(await ask(tmp_path, settings_of(server), 30)) == texts(replies)
@@ -79,7 +82,7 @@ async def test_another_process_waits_for_the_batch_of_the_first(server: Server, 
     await asyncio.sleep(0.1)
     replies = await ask(tmp_path, settings_of(server), 10)
     both = [*replies, *await first]
-    assert texts(both) == [f"reply to: question {n}" for n in range(10)] * 2
+    assert texts(both) == REPLIES[:10] * 2
     assert len(server.batches) == 1 and bought_once(server, 10)
     # each reply is paid for in one of the two runs
     assert sum(isinstance(reply, Reply) and not reply.call.cached for reply in both) == 10
@@ -96,7 +99,7 @@ async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
             first.set()
             await asyncio.sleep(
                 0.7
-            )  # the other process looks for the batch meanwhile, and must not submit it
+            )  # meanwhile the other process looks for the batch, and must not submit it
         return await answered(request, *given)
 
     monkeypatch.setattr(server, "_answered", slowly)
@@ -113,34 +116,22 @@ async def test_a_batch_that_a_dead_process_never_submitted_is_submitted(
     monkeypatch.setattr(batch_backbone, "LOOK_S", 0.05)
     monkeypatch.setattr(batch_backbone, "SUBMISSION_S", 0.2)
     settings = settings_of(server)
-    request = Request((Message("user", "question 0"),))
+    key = request_key(identity_of(settings), asking("question 0"))
     with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
-        cache.batches(address_of(settings)).begin("dead", [request_key(identity_of(settings), request)])
-    assert texts(await ask(tmp_path, settings, 1)) == ["reply to: question 0"]
+        cache.batches(address_of(settings)).begin("dead", [key])
+    assert texts(await ask(tmp_path, settings, 1)) == REPLIES[:1]
     assert len(server.batches) == 1
 
 
 async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, tmp_path: Path) -> None:
     server.lose = 1
-    assert texts(await ask(tmp_path, settings_of(server), 10)) == [
-        f"reply to: question {n}" for n in range(10)
-    ]
+    assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
     assert len(server.batches) == 1 and bought_once(server, 10)
 
 
 async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Server, tmp_path: Path) -> None:
-    busy = set()
-
-    def fate(body: dict[str, Any]) -> Any:
-        text = str(body["messages"][-1]["content"])
-        if "question 3" in text:
-            return "wrong"
-        if "question 5" in text and "5" not in busy:
-            busy.add("5")
-            return "busy"
-        return "answered"
-
-    server.fate = fate
+    fates = {"question 3": ["wrong"], "question 5": ["busy"]}
+    server.fate = lambda body: (fates.get(prompt_of(body)) or ["answered"]).pop()
     replies = await ask(tmp_path, settings_of(server), 8)
     assert "it is wrong" in texts(replies)[3]
     assert isinstance(replies[3], BackboneError) and not replies[3].transient
@@ -149,32 +140,26 @@ async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Se
     assert bought_once(server, 7)
 
 
-async def test_a_request_that_stays_busy_is_said_to_be_submitted_again(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_a_request_that_stays_busy_is_said_to_be_sent_again(server: Server, tmp_path: Path) -> None:
     server.fate = lambda body: "busy"
     (said,) = texts(await ask(tmp_path, settings_of(server, retries=1), 1))
     assert said.endswith("it is busy. The same command submits again what has no answer.")
     assert len(server.batches) == 2
 
 
-async def test_a_batch_that_the_provider_no_longer_has_is_submitted_again(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_a_batch_that_the_provider_has_lost_is_sent_again(server: Server, tmp_path: Path) -> None:
     await ask(tmp_path, settings_of(server), 4)
     with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
         for model in cache.stats().models:
             cache.prune(model.model)
     server.batches.clear()
-    assert texts(await ask(tmp_path, settings_of(server), 4)) == [f"reply to: question {n}" for n in range(4)]
+    assert texts(await ask(tmp_path, settings_of(server), 4)) == REPLIES[:4]
     assert len(server.batches) == 1
 
 
-async def test_a_batch_that_is_gone_or_has_no_request_is_not_under_way(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_a_batch_that_is_gone_or_is_empty_is_not_under_way(server: Server, tmp_path: Path) -> None:
     settings = settings_of(server)
-    key = request_key(identity_of(settings), Request((Message("user", "question 0"),)))
+    key = request_key(identity_of(settings), asking("question 0"))
     with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
         batches = cache.batches(address_of(settings))
         batches.begin("gone", [key])
@@ -199,14 +184,12 @@ async def test_what_an_ended_batch_has_is_kept_and_the_rest_fails_retryably(
     assert len(failed) == 5 and all(error.transient and not error.fatal for error in failed)
     assert f"ended ({end}) without an answer to 5 of 10 requests" in str(failed[0])
     openai_server.seconds = 0.05
-    assert texts(await ask(tmp_path, settings_of(openai_server), 10)) == [
-        f"reply to: question {n}" for n in range(10)
-    ]
+    assert texts(await ask(tmp_path, settings_of(openai_server), 10)) == REPLIES[:10]
     assert [len(batch.requests) for batch in openai_server.batches.values()] == [10, 5]
     assert bought_once(openai_server, 10)
 
 
-async def test_answers_are_kept_where_the_file_of_the_others_is_gone(
+async def test_answers_are_kept_without_the_other_file(
     openai_server: FakeOpenAIBatches, tmp_path: Path
 ) -> None:
     openai_server.fate = lambda body: "wrong" if "question 3" in str(body) else "answered"
@@ -217,19 +200,15 @@ async def test_answers_are_kept_where_the_file_of_the_others_is_gone(
     assert bought_once(openai_server, 9) and len(openai_server.batches) == 1
 
 
-async def test_a_full_queue_is_met_with_smaller_batches(
-    openai_server: FakeOpenAIBatches, tmp_path: Path
-) -> None:
+async def test_a_full_queue_makes_batches_smaller(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
     openai_server.refuse = [refusal("token_limit_exceeded", "Enqueued token limit reached")] * 2
     replies = await ask(tmp_path, settings_of(openai_server), 16)
-    assert texts(replies) == [f"reply to: question {n}" for n in range(16)]
+    assert texts(replies) == REPLIES[:16]
     assert bought_once(openai_server, 16)
     assert max(len(batch.requests) for batch in openai_server.batches.values() if not batch.refused) <= 8
 
 
-async def test_a_batch_that_is_refused_ends_the_run_with_its_reason(
-    openai_server: FakeOpenAIBatches, tmp_path: Path
-) -> None:
+async def test_a_refused_batch_ends_the_run(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
     openai_server.refuse = [refusal("invalid_model", "The model is not available in batches")]
     replies = await ask(tmp_path, settings_of(openai_server), 3)
     assert all(isinstance(reply, BackboneError) and reply.fatal for reply in replies)
@@ -242,7 +221,7 @@ async def test_a_reply_with_separators_of_lines_is_one_reply(server: Server, tmp
     assert texts(await ask(tmp_path, settings_of(server), 1)) == [text]
 
 
-async def test_the_key_goes_to_no_address_that_an_answer_names(
+async def test_the_key_goes_to_no_address_of_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY", "sk-secret")
@@ -250,25 +229,24 @@ async def test_the_key_goes_to_no_address_that_an_answer_names(
         shown = server._shown
         elsewhere = {"results_url": f"{other.base_url}/messages/batches/x/results"}
         monkeypatch.setattr(server, "_shown", lambda batch: shown(batch) | elsewhere)
-        settings = settings_of(server, api_key_env="KEY")
-        assert texts(await ask(tmp_path, settings, 1)) == ["reply to: question 0"]
+        assert texts(await ask(tmp_path, settings_of(server, api_key_env="KEY"), 1)) == REPLIES[:1]
         assert other.requests == [] and not other.asked
 
 
-async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(tmp_path: Path) -> None:
-    with FakeOpenAIBatches() as openai_server:
-        await ask(tmp_path, settings_of(openai_server), 2)
-        shown = openai_server._shown(openai_server.batches["batch_0"])
-        OpenAIBatch.model_validate(shown, strict=False)
-        FileObject.model_validate(openai_server._file("x"))
-        line = openai_server.batches["batch_0"].requests[0]
-        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
-        assert set(line) == {"custom_id", "method", "url", "body"} and "service_tier" not in line["body"]
+async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(
+    openai_server: FakeOpenAIBatches, tmp_path: Path
+) -> None:
+    await ask(tmp_path, settings_of(openai_server), 2)
+    shown = openai_server._shown(openai_server.batches["batch_0"])
+    OpenAIBatch.model_validate(shown, strict=False)
+    FileObject.model_validate(openai_server._file("x"))
+    line = openai_server.batches["batch_0"].requests[0]
+    assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+    assert set(line) == {"custom_id", "method", "url", "body"} and "service_tier" not in line["body"]
     with FakeAnthropicBatches() as anthropic_server:
         await ask(tmp_path, settings_of(anthropic_server), 2)
         batch = anthropic_server.batches["batch_0"]
         MessageBatch.model_validate(anthropic_server._shown(batch))
         for result in batch.results:
-            found = MessageBatchIndividualResponse.model_validate(result)
-            assert found.result.type == "succeeded"
+            assert MessageBatchIndividualResponse.model_validate(result).result.type == "succeeded"
             AnthropicMessage.model_validate(result["result"]["message"])

@@ -1,8 +1,4 @@
-"""What a call costs: cache writes, the endpoint's own figure, and what does not make a request another one.
-
-Usages are written as the providers document them: OpenAI's `prompt_tokens_details.cache_write_tokens`, Anthropic's
-`cache_creation_input_tokens` as gateways pass it on, OpenRouter's `usage.cost`.
-"""
+"""What a call costs: cache writes, the endpoint's own figure, and what does not make a request another one."""
 
 import datetime
 import json
@@ -14,16 +10,16 @@ import pytest
 from tasks.backbone.budget import Budget
 from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.endpoint.chat import answer_of
-from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.pricing import cost
+from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.cost import in_words, total_cost
 from tasks.settings.backbone import BackboneSettings, Prices
-from tests.support.fake_openai import Behaviour, FakeOpenAI
+from tests.support.fake_openai import Behaviour
+from tests.tasks.backbone.conftest import Endpoint
 
 PRICES = Prices(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0, as_of=datetime.date(2026, 11, 1))
 
@@ -35,9 +31,8 @@ def answered(usage: dict[str, Any]) -> Any:
 
 def test_openai_bills_reads_and_writes_of_its_prompt_cache_apart() -> None:
     details = {"cached_tokens": 100_000, "cache_write_tokens": 300_000}
-    usage = answered(
-        {"prompt_tokens": 1_000_000, "completion_tokens": 10_000, "prompt_tokens_details": details}
-    ).usage
+    total = {"prompt_tokens": 1_000_000, "completion_tokens": 10_000}
+    usage = answered(total | {"prompt_tokens_details": details}).usage
     assert (usage.cached_input, usage.cache_write) == (100_000, 300_000)
     # 0.6 M ordinary at 2, 0.1 M read at 0.5, 0.3 M written at 2.5, 0.01 M out at 8
     assert cost(usage, PRICES) == pytest.approx(1.2 + 0.05 + 0.75 + 0.08)
@@ -55,12 +50,9 @@ def test_a_write_without_a_price_makes_the_cost_unknown_and_not_too_low() -> Non
 
 
 @pytest.mark.parametrize("given", [-1, True, "0.1", float("inf"), 1e9, None])
-def test_an_implausible_cost_of_an_endpoint_is_not_believed(given: Any) -> None:
-    assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": given}).cost_usd is None
-
-
-def test_a_gateways_cost_is_read() -> None:
+def test_a_gateways_cost_is_read_and_an_implausible_one_not_believed(given: Any) -> None:
     assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.00014}).cost_usd == 0.00014
+    assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": given}).cost_usd is None
 
 
 @pytest.mark.parametrize(
@@ -76,10 +68,6 @@ def test_a_gateways_cost_is_read() -> None:
 def test_a_tier_a_cache_key_a_tag_and_a_route_make_no_other_request(field: dict[str, Any]) -> None:
     plain = BackboneSettings(name="m", model="m")
     assert identity_of(plain.model_copy(update={"extra_body": field})) == identity_of(plain)
-
-
-def test_what_changes_the_reply_makes_another_request() -> None:
-    plain = BackboneSettings(name="m", model="m")
     assert identity_of(plain.model_copy(update={"extra_body": {"top_p": 0.1}})) != identity_of(plain)
 
 
@@ -153,11 +141,40 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
     ],
 )
 async def test_zero_that_stands_for_not_counted_is_unknown_or_priced(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, usage: Any, prices: float | None, cost: float | None
+    endpoint: Endpoint, usage: Any, prices: float | None, cost: float | None
 ) -> None:
     """The fields are those of OpenRouter's guide "Usage accounting" and of its page on keys of one's own (BYOK)."""
-    fake_openai.always(Behaviour(usage={"prompt_tokens": 10, "completion_tokens": 3} | usage))
+    endpoint.server.always(Behaviour(usage={"prompt_tokens": 10, "completion_tokens": 3} | usage))
     dated = prices and Prices(input=prices, output=prices, as_of=datetime.date(2026, 11, 1))
-    async with EndpointBackbone(settings.model_copy(update={"prices": dated})) as backbone:
+    async with endpoint.open(prices=dated) as backbone:
         reply = await backbone.complete(Request((Message("user", "q"),)))
     assert reply.call.cost_usd == (None if cost is None else pytest.approx(cost))
+
+
+DAY = datetime.date(2026, 1, 1)
+LISTED = Prices(input=1.0, cached_input=0.25, output=4.0, as_of=DAY)
+
+
+@pytest.mark.parametrize(
+    ("usage", "prices", "expected"),
+    [
+        (Usage(1_000_000, 0, 1_000_000), LISTED, 5.0),
+        (Usage(1_000_000, 400_000, 0), LISTED, 0.7),
+        (Usage(1_000_000, None, 0), LISTED, 1.0),
+        (Usage(1_000_000, 400_000, 0), Prices(input=1.0, output=4.0, as_of=DAY), 1.0),
+        (Usage(100, 400, 0), LISTED, 100 * 0.25 / 1e6),
+        (Usage(0, 0, 0), LISTED, 0.0),
+        (Usage(10, 0, 1_000_000, reasoning=900_000), Prices(input=0, output=4.0, as_of=DAY), 4.0),
+        (Usage(None, 0, 5), LISTED, None),
+        (Usage(5, 0, None), LISTED, None),
+        (Usage(5, 0, 5), None, None),
+    ],
+)
+def test_a_call_costs_its_tokens(usage: Usage, prices: Prices | None, expected: float | None) -> None:
+    assert cost(usage, prices) == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(("of", "asked", "known"), [(None, "b", True), ("a", "a", True), ("a", "b", False)])
+def test_prices_of_one_model_are_not_those_of_another(of: str | None, asked: str, known: bool) -> None:
+    prices = Prices(input=1.0, output=1.0, as_of=DAY, model=of)
+    assert (prices_for(BackboneSettings(name="x", model=asked, prices=prices)) is not None) is known

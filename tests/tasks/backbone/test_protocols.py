@@ -12,7 +12,8 @@ from anthropic import transform_schema
 from openai.types.chat import ChatCompletion
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.check import EndpointCheck, EndpointReport
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.kind import check_backbone
@@ -28,10 +29,10 @@ from tests.support import fake_anthropic as anthropic
 from tests.support import fake_openai as openai
 from tests.support import fake_responses as responses
 from tests.support.fake_anthropic import FakeAnthropic, fake_anthropic
-from tests.support.fake_openai import Behaviour, FakeOpenAI
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error
 from tests.support.fake_responses import FakeResponses, fake_responses
 from tests.support.sdk_types import assert_of_type
-from tests.tasks.backbone.conftest import KEY, ask
+from tests.tasks.backbone.conftest import KEY, ask, asking
 
 __all__ = ["fake_anthropic", "fake_responses"]
 
@@ -45,10 +46,10 @@ ASKED = Request(
 PRICES = {"input": 1.0, "cached_input": 0.1, "cache_write": 1.25, "output": 5.0}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["fake_responses", "fake_anthropic"])
 def server(request: pytest.FixtureRequest) -> FakeOpenAI:
-    name = {"openai-responses": "fake_responses", "anthropic": "fake_anthropic"}[request.param]
-    found: FakeOpenAI = request.getfixturevalue(name)
+    """A server of each protocol; a table may name the one that its row is about."""
+    found: FakeOpenAI = request.getfixturevalue(request.param)
     return found
 
 
@@ -107,12 +108,8 @@ async def test_a_message_is_requested_as_the_reference_says(fake_anthropic: Fake
     content = [anthropic.thought("a is a column"), anthropic.said('{"sql": "SELECT a FROM t"}')]
     fake_anthropic.script(Behaviour(choice={"content": content}, usage=usage))
     thinking = {"type": "enabled", "budget_tokens": 6000}
-    reply = await ask(
-        settings_for(
-            fake_anthropic, reasoning_effort="high", max_tokens=4096, extra_body={"thinking": thinking}
-        ),
-        ASKED,
-    )
+    changes = {"reasoning_effort": "high", "max_tokens": 4096, "extra_body": {"thinking": thinking}}
+    reply = await ask(settings_for(fake_anthropic, **changes), ASKED)
     database = {"type": "text", "text": "### Database\nt(a)", "cache_control": {"type": "ephemeral"}}
     assert fake_anthropic.requests[0].body == {
         "model": "m-1",
@@ -133,14 +130,13 @@ async def test_nothing_is_marked_for_a_prefix_cache_that_saves_nothing(fake_anth
     assert "cache_control" not in json.dumps(fake_anthropic.requests[0].body)
 
 
-@pytest.mark.parametrize("reply_type", [SqlReply, LinkReply])
-def test_schemas_of_replies_are_those_that_anthropics_client_would_send(reply_type: Any) -> None:
-    assert transform_schema(reply_schema(reply_type)) == reply_schema(reply_type)
-
-
-async def test_a_schema_with_open_keys_is_asked_for_in_the_prompt_only(fake_anthropic: FakeAnthropic) -> None:
+async def test_schemas_are_those_that_anthropics_client_would_send_and_one_with_open_keys_is_not_sent(
+    fake_anthropic: FakeAnthropic,
+) -> None:
+    for reply_type in (SqlReply, LinkReply):
+        assert transform_schema(reply_schema(reply_type)) == reply_schema(reply_type)
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    await ask(settings_for(fake_anthropic), Request((Message("user", "q"),), schema))
+    await ask(settings_for(fake_anthropic), asking(schema=schema))
     assert "output_config" not in fake_anthropic.requests[0].body
 
 
@@ -148,7 +144,7 @@ LIMITED = '{"sql": "SELECT'
 
 
 @pytest.mark.parametrize(
-    ("on", "how", "text", "truncated"),
+    ("server", "how", "text", "truncated"),
     [
         ("fake_responses", responses.out_of_tokens(LIMITED), LIMITED, True),
         ("fake_responses", responses.filtered(), "The content filter stopped the reply.", False),
@@ -157,11 +153,9 @@ LIMITED = '{"sql": "SELECT'
         ("fake_anthropic", anthropic.refused("It is an attack."), "It is an attack.", False),
         ("fake_anthropic", anthropic.refused(None), "The model refused to answer.", False),
     ],
+    indirect=["server"],
 )
-async def test_a_reply_that_was_ended_says_so(
-    request: pytest.FixtureRequest, on: str, how: Behaviour, text: str, truncated: bool
-) -> None:
-    server: FakeOpenAI = request.getfixturevalue(on)
+async def test_an_ended_reply_says_so(server: FakeOpenAI, how: Behaviour, text: str, truncated: bool) -> None:
     server.script(how)
     reply = await ask(settings_for(server), ASKED)
     assert (reply.text, reply.truncated) == (text, truncated)
@@ -183,23 +177,22 @@ PASSING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("on", PASSING)
+@pytest.mark.parametrize(("server", "passing"), PASSING.items(), indirect=["server"], ids=PASSING)
 async def test_what_passes_is_asked_again_and_its_answer_bought_once(
-    request: pytest.FixtureRequest, on: str, tmp_path: Path
+    server: FakeOpenAI, passing: list[Behaviour], tmp_path: Path
 ) -> None:
-    server: FakeOpenAI = request.getfixturevalue(on)
-    server.script(*PASSING[on])
-    settings = settings_for(server, retries=len(PASSING[on]))
+    server.script(*passing)
+    settings = settings_for(server, retries=len(passing))
     for again in (0, 1):
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
             async with EndpointBackbone(settings) as client:
                 reply = await backbone_of(client, settings, RunResources(cache)).complete(ASKED)
         assert reply.text.startswith("reply to: ### Database") and reply.call.cached == bool(again)
-        assert len(server.requests) == len(PASSING[on]) + 1
+        assert len(server.requests) == len(passing) + 1
 
 
 @pytest.mark.parametrize(
-    ("on", "how", "fatal", "says"),
+    ("server", "how", "fatal", "says"),
     [
         ("fake_responses", responses.failed("invalid_prompt", "Invalid prompt"), False, "Invalid prompt."),
         ("fake_responses", openai.error(400, "Unsupported parameter: 'temperature'."), True, "temperature=null"),
@@ -218,11 +211,11 @@ async def test_what_passes_is_asked_again_and_its_answer_bought_once(
         ("fake_anthropic", anthropic.failure(400, "output_config.format: Extra inputs are not permitted"), True,
          "backbone.response_mode=text"),
     ],
+    indirect=["server"],
 )  # fmt: skip
 async def test_what_does_not_pass_says_what_to_do_after_one_request(
-    request: pytest.FixtureRequest, on: str, how: Behaviour, fatal: bool, says: str
+    server: FakeOpenAI, how: Behaviour, fatal: bool, says: str
 ) -> None:
-    server: FakeOpenAI = request.getfixturevalue(on)
     server.script(how)
     with pytest.raises(BackboneError) as caught:
         await ask(settings_for(server), ASKED)
@@ -236,9 +229,7 @@ async def test_a_refusal_that_stays_fails_retryably(server: FakeOpenAI) -> None:
     assert caught.value.transient and not caught.value.fatal and len(server.requests) == 2
 
 
-async def test_the_response_mode_is_the_strictest_that_the_protocol_has(
-    server: FakeOpenAI, tmp_path: Path
-) -> None:
+async def test_the_response_mode_is_the_strictest_of_the_protocol(server: FakeOpenAI, tmp_path: Path) -> None:
     wanted = "output_config" if isinstance(server, FakeAnthropic) else "text"
     server.respond = lambda body: (
         openai.error(400, f"{wanted}.format: json_schema is not supported")
@@ -248,20 +239,27 @@ async def test_the_response_mode_is_the_strictest_that_the_protocol_has(
     found = await find_response_mode(settings_for(server, response_mode="auto"), KnownEndpoints(tmp_path))
     assert found.response_mode == {"text": "json_object", "output_config": "text"}[wanted]
     assert [each.body.get("max_tokens", 16) for each in server.requests] == [16, 16]
+    assert (
+        KnownEndpoints(tmp_path).find(BackboneSettings(name="fake", model="m-1", base_url=server.base_url))
+        is None
+    )
 
 
-def test_marks_for_prefix_caches_are_in_no_key() -> None:
+def test_marks_for_prefix_caches_are_in_no_key_and_the_keys_of_todays_paid_replies_stay() -> None:
     plain = Request(tuple(Message(each.role, each.content) for each in ASKED.messages), ASKED.schema)
     for kind in KINDS.values():
         identity = identity_of(kind(name="n", prefix_cache=True, extra_body={"prompt_cache_key": "k"}))
         other = identity_of(kind(name="n", prefix_cache=False))
         assert request_key(identity, ASKED) == request_key(other, plain)
+    settings = BackboneSettings(
+        name="openai", model="gpt-4.1-mini-2025-04-14", api_key_env="K", seed=0, response_mode="json_schema"
+    )
+    key = "2d69eca95168ed4f25dd938ab9af1612611dc8531a31761717e71899177bf4ef"
+    assert request_key(identity_of(settings), ASKED) == key
 
 
 @pytest.mark.parametrize("kind", [BackboneSettings, ResponsesSettings])
-def test_requests_with_the_same_beginning_have_one_cache_key_at_openai_alone(
-    kind: type[BackboneSettings],
-) -> None:
+def test_requests_with_one_beginning_have_one_cache_key_at_openai(kind: type[BackboneSettings]) -> None:
     def keys(**changes: Any) -> list[str | None]:
         settings = kind(name="n", model="m", response_mode="text", **changes)
         user = ASKED.messages[1].content
@@ -269,28 +267,15 @@ def test_requests_with_the_same_beginning_have_one_cache_key_at_openai_alone(
             replace(ASKED.messages[1], content=each) for each in (user, f"{user}2", f"{user}3", f"x{user}")
         ]
         asked[2] = replace(asked[2], shared=0)
-        requests = [Request((ASKED.messages[0], each)) for each in asked]
-        return [format_of(settings).body(each, settings).get("prompt_cache_key") for each in requests]
+        return [
+            format_of(settings).body(Request((ASKED.messages[0], each)), settings).get("prompt_cache_key")
+            for each in asked
+        ]
 
     one, two, unshared, other = keys()
     assert one == two and one is not None and len(one) <= 64
     assert unshared is None and other not in (None, one)
     assert keys(base_url="http://127.0.0.1:8000/v1") == [None] * 4
-
-
-def test_what_is_known_of_an_endpoint_holds_for_one_protocol(tmp_path: Path) -> None:
-    known = KnownEndpoints(tmp_path)
-    chat = BackboneSettings(name="n", model="m")
-    known.keep(chat, KnownEndpoint(response_mode="text"))
-    assert known.find(chat) and not known.find(ResponsesSettings(name="n", model="m"))
-
-
-def test_the_keys_of_todays_paid_replies_stay() -> None:
-    settings = BackboneSettings(
-        name="openai", model="gpt-4.1-mini-2025-04-14", api_key_env="K", seed=0, response_mode="json_schema"
-    )
-    key = "2d69eca95168ed4f25dd938ab9af1612611dc8531a31761717e71899177bf4ef"
-    assert request_key(identity_of(settings), ASKED) == key
 
 
 @pytest.mark.parametrize(
@@ -362,3 +347,64 @@ async def test_errors_of_gemini_come_in_a_list(fake_openai: FakeOpenAI) -> None:
     with pytest.raises(BackboneError, match="is not accepted") as caught:
         await ask(settings, ASKED)
     assert caught.value.fatal
+
+
+async def probed(settings: BackboneSettings, server: FakeOpenAI) -> EndpointReport:
+    server.models = 200
+    server.answer = lambda body: json.dumps({"sql": "SELECT 1", "tables": [], "columns": []})
+    async with EndpointBackbone(settings) as endpoint:
+        report = await EndpointCheck(endpoint, settings, lambda step: None).run(LinkReply, 1)
+    # What it tried and the protocol does not have is no request that the SDK knows.
+    server.requests = [each for each in server.requests if "temperature" not in each.body]
+    return report
+
+
+def verdicts(report: EndpointReport) -> dict[str, str]:
+    return {each.name: each.verdict for each in report.findings}
+
+
+async def test_an_endpoint_with_responses(fake_responses: FakeResponses) -> None:
+    def respond(body: Body) -> Behaviour | None:
+        if "temperature" in body:
+            return error(400, "Unsupported parameter: 'temperature' is not supported with this model.")
+        if body["max_output_tokens"] < 100:
+            return responses.out_of_tokens()  # its thoughts take a hundred tokens
+        return None
+
+    fake_responses.respond = respond
+    settings = ResponsesSettings(name="r", model="m-1", base_url=fake_responses.base_url)
+    report = await probed(settings, fake_responses)
+    found = verdicts(report)
+    assert [found[name] for name in ("max_tokens", "temperature", "json_schema")] == ["yes", "no", "yes"]
+    assert not {"seed", "n", "tools"} & {*found}, "the protocol has no field for them"
+    assert report.input_tokens is not None
+    written = report.settings(ResponsesSettings(name="r"))
+    assert (written["kind"], written["response_mode"]) == ("openai-responses", "json_schema")
+    assert written["temperature"] is None
+
+
+async def test_an_endpoint_with_messages(fake_anthropic: FakeAnthropic) -> None:
+    refused = anthropic.failure(400, "`temperature` is deprecated for this model.")
+    fake_anthropic.respond = lambda body: refused if "temperature" in body else None
+    fake_anthropic.listed = [{"id": "m-1", "type": "model", "max_input_tokens": 1_000_000}]
+    settings = MessagesSettings(name="a", model="m-1", base_url=fake_anthropic.base_url)
+    report = await probed(settings, fake_anthropic)
+    found = verdicts(report)
+    assert [found[name] for name in ("max_tokens", "temperature", "json_schema")] == ["yes", "no", "yes"]
+    assert "json_object" not in found and report.input_tokens is not None
+    assert report.context_tokens == 1_000_000
+    assert report.settings(MessagesSettings(name="a"))["kind"] == "anthropic"
+
+
+def test_the_settings_that_follow_keep_the_query_of_the_address_and_what_was_not_checked() -> None:
+    before = BackboneSettings(
+        name="mine", base_url="http://localhost:1/v1?api-version=2", model="m", retries=2
+    )
+    report = EndpointReport(url="http://localhost:1/v1", model="m")
+    assert report.settings(before) == {}, "the model does not answer"
+    report.add("model", True)
+    report.add("text", True)
+    assert report.settings(before) == {
+        "model": "m", "base_url": before.base_url, "retries": 2, "temperature": None, "response_mode": "text",
+        "concurrency": 1,
+    }  # fmt: skip

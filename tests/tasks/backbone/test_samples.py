@@ -8,12 +8,11 @@ import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.opening import RunResources, open_backbone
-from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings, Prices
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, rate_limit
-from tests.tasks.backbone.conftest import make_settings
+from tests.tasks.backbone.conftest import asking, make_settings
 
 PRICES = Prices(input=1.0, output=10.0, as_of=datetime.date(2026, 11, 1))
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 302}
@@ -22,22 +21,15 @@ USAGE = {"prompt_tokens": 1000, "completion_tokens": 302}
 @pytest.fixture
 def settings(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> BackboneSettings:
     fake_openai.takes_n = True
-    return make_settings(
-        fake_openai,
-        api_key_env=None,
-        samples_per_request=8,
-        prices=PRICES,
-        response_mode="text",
-        temperature=0.8,
-        seed=7,
-    )
+    changes = {"response_mode": "text", "temperature": 0.8, "seed": 7, "prices": PRICES}
+    return make_settings(fake_openai, api_key_env=None, samples_per_request=8, **changes)
 
 
 async def ask(settings: BackboneSettings, folder: Path, samples: int, text: str = "q") -> list[Call]:
     """Request samples of one request at the same time; return their calls."""
     with open_reply_cache(folder / "replies.sqlite") as cache:
         async with open_backbone(settings, RunResources(cache=cache)) as backbone:
-            requests = [Request((Message("user", text),), sample=sample) for sample in range(samples)]
+            requests = [asking(text, sample=sample) for sample in range(samples)]
             replies = await asyncio.gather(*(backbone.fresh().complete(each) for each in requests))
     return [reply.call for reply in replies]
 
@@ -52,12 +44,8 @@ async def test_samples_are_one_request_whose_sum_is_the_bill(
     fake_openai.script(Behaviour(usage=USAGE))
     calls = await ask(settings, tmp_path, 4)
     assert sent(fake_openai) == [4] and fake_openai.requests[0].body["seed"] == 7
-    assert [(each.usage.input, each.usage.output) for each in calls] == [
-        (1000, 76),
-        (0, 76),
-        (0, 75),
-        (0, 75),
-    ]
+    assert [each.usage.input for each in calls] == [1000, 0, 0, 0]
+    assert [each.usage.output for each in calls] == [76, 76, 75, 75]
     assert sum(each.cost_usd or 0 for each in calls) == pytest.approx((1000 * 1 + 302 * 10) / 1e6)
     assert len({each.request for each in calls}) == 4, "each has a key of its own"
 
@@ -71,9 +59,7 @@ async def test_more_samples_than_fit_are_several_requests_and_others_stay_apart(
 ) -> None:
     await ask(settings, tmp_path, 11)
     assert sorted(sent(fake_openai)) == [3, 8]  # at the same time, in any order
-    await asyncio.gather(
-        *(ask(settings, tmp_path / name, 1, name) for name in ("a", "b") if not (tmp_path / name).mkdir())
-    )
+    await asyncio.gather(*(ask(settings, tmp_path, 1, name) for name in ("a", "b")))
     assert sent(fake_openai)[2:] == [None, None]
 
 
@@ -83,7 +69,7 @@ async def test_an_endpoint_that_ignores_n_is_asked_for_the_rest_one_by_one(
     fake_openai.takes_n = False
     async with open_backbone(settings) as backbone:
         for text in ("a", "b"):
-            requests = [Request((Message("user", text),), sample=sample) for sample in range(3)]
+            requests = [asking(text, sample=sample) for sample in range(3)]
             await asyncio.gather(*(backbone.fresh().complete(each) for each in requests))
     assert sent(fake_openai) == [3, None, None, None, None, None]
 

@@ -12,14 +12,14 @@ import pytest
 from tasks.backbone import tiers
 from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, open_backbone
-from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.protocol import Reply
 from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, Rates
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, no_capacity
-from tests.tasks.backbone.conftest import make_settings
+from tests.tasks.backbone.conftest import asking, make_settings
 
 PRICES = Prices(
     input=2.0,
@@ -29,6 +29,9 @@ PRICES = Prices(
     flex=Rates(input=1.0, cached_input=0.25, cache_write=1.25, output=4.0),
     as_of=datetime.date(2026, 11, 1),
 )
+
+
+MILLION = Behaviour(usage={"prompt_tokens": 10**6, "completion_tokens": 0})
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +47,8 @@ def flex(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
 
 
 async def ask(settings: BackboneSettings, count: int = 1, pace: Pace | None = None) -> list[Reply]:
-    layers = RunResources(pace=pace or Pace(None))
-    async with open_backbone(settings, layers) as backbone:
-        requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
-        return await asyncio.gather(*(backbone.complete(request) for request in requests))
+    async with open_backbone(settings, RunResources(pace=pace or Pace(None))) as backbone:
+        return await asyncio.gather(*(backbone.complete(asking(f"question {n}")) for n in range(count)))
 
 
 def sent(server: FakeOpenAI) -> list[str]:
@@ -55,20 +56,14 @@ def sent(server: FakeOpenAI) -> list[str]:
 
 
 async def test_a_request_waits_for_capacity_and_is_charged_as_flex(fake_openai: FakeOpenAI) -> None:
-    fake_openai.script(
-        no_capacity(), no_capacity(), Behaviour(usage={"prompt_tokens": 10**6, "completion_tokens": 0})
-    )
+    fake_openai.script(no_capacity(), no_capacity(), MILLION)
     call = (await ask(flex(fake_openai)))[0].call
     assert sent(fake_openai) == ["flex"] * 3
     assert (call.tier, call.retries, call.cost_usd, call.list_usd) == ("flex", 2, 1.0, 2.0)
 
 
 async def test_after_the_limit_it_is_sent_and_charged_in_the_standard_tier(fake_openai: FakeOpenAI) -> None:
-    fake_openai.respond = lambda body: (
-        no_capacity()
-        if "service_tier" in body
-        else Behaviour(usage={"prompt_tokens": 10**6, "completion_tokens": 0})
-    )
+    fake_openai.respond = lambda body: no_capacity() if "service_tier" in body else MILLION
     call = (await ask(flex(fake_openai, flex_wait_s=0.05)))[0].call
     assert sent(fake_openai)[-1] == "standard" and sent(fake_openai).count("standard") == 1
     assert (call.tier, call.cost_usd) == ("standard", 2.0)
@@ -90,12 +85,7 @@ async def test_groqs_refusal_is_one_too_and_another_rate_limit_is_none(fake_open
 
 
 async def test_a_model_without_the_tier_names_the_setting(fake_openai: FakeOpenAI) -> None:
-    refusal = {
-        "message": "service_tier flex is not supported",
-        "type": "invalid_request_error",
-        "param": "service_tier",
-    }
-    fake_openai.always(Behaviour(400, {"error": refusal}))
+    fake_openai.always(error(400, "service_tier flex is not supported", type_="invalid_request_error"))
     with pytest.raises(BackboneError, match=r"set backbone\.tier=standard"):
         await ask(flex(fake_openai))
     assert len(fake_openai.requests) == 1
@@ -132,14 +122,11 @@ async def test_the_bill_is_the_ledger_of_the_endpoint(fake_openai: FakeOpenAI) -
         counts = dict(zip(("plain", "read", "written", "out"), (plain, read, written, out), strict=True))
         tokens.update(counts)
         tiers_of[tier] += 1
-        ledger += sum(
-            Decimal(price) * count for price, count in zip(rates[tier], counts.values(), strict=True)
-        )
+        charged = zip(rates[tier], counts.values(), strict=True)
+        ledger += sum(Decimal(price) * count for price, count in charged)
         details = {"cached_tokens": read, "cache_write_tokens": written}
-        total = plain + read + written
-        return Behaviour(
-            usage={"prompt_tokens": total, "completion_tokens": out, "prompt_tokens_details": details}
-        )
+        total = {"prompt_tokens": plain + read + written, "completion_tokens": out}
+        return Behaviour(usage=total | {"prompt_tokens_details": details})
 
     fake_openai.respond = respond
     replies = await ask(flex(fake_openai, flex_wait_s=0.03, concurrency=4), count=200)
@@ -169,8 +156,7 @@ def test_a_time_to_finish_is_checked(changes: dict[str, Any], message: str) -> N
 def test_a_kind_without_the_tier_is_refused_before_anything_is_sent() -> None:
     for kind, valid in (("anthropic", "standard or batch"), ("offline", "standard")):
         with pytest.raises(ConfigurationError, match=rf"has no such tier\. Set it to {valid}\."):
-            check_backbone(
-                BackboneSettings(name="m", model="m", kind=kind, tier="flex"), sends_requests=False
-            )
+            refused = BackboneSettings(name="m", model="m", kind=kind, tier="flex")
+            check_backbone(refused, sends_requests=False)
     batch = MessagesSettings(name="m", model="m", tier="batch")
     check_backbone(batch, sends_requests=False)

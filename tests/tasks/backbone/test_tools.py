@@ -10,9 +10,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.opening import RunResources, backbone_of
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import (
     Message,
     Origin,
@@ -93,34 +91,25 @@ def test_every_part_of_a_conversation_with_tools_is_in_the_key_and_the_ids_are_n
     assert request_digest(renamed) == request_digest(LATER)
 
 
-async def test_chat_offers_tools_and_sends_calls_with_their_results(fake_openai: FakeOpenAI) -> None:
+async def test_chat_offers_tools_and_sends_calls_with_results(fake_openai: FakeOpenAI) -> None:
     fake_openai.script(openai.tool_calls(("run_sql", ARGUMENTS), ("tables", "{}"), text="I look."))
     reply = await ask(fake_settings(fake_openai), ASKED)
     assert reply.text == "I look."
-    assert [(call.id, call.name, call.arguments) for call in reply.calls] == [
-        ("call_0", "run_sql", ARGUMENTS),
-        ("call_1", "tables", "{}"),
-    ]
+    assert reply.calls == (ToolCall("run_sql", ARGUMENTS, id="call_0"), ToolCall("tables", "{}", id="call_1"))
     assert (await ask(fake_settings(fake_openai), LATER)).calls == ()
     first, second = (received.body for received in fake_openai.requests)
     function = {"name": "run_sql", "description": "Runs a query.", "parameters": RUN_SQL.parameters}
     assert first["tools"] == second["tools"] == [{"type": "function", "function": function}]
     said, *results = second["messages"][2:]
-    assert [call["function"]["arguments"] for call in said["tool_calls"]] == [
-        ARGUMENTS,
-        '{"malformed": "SELECT"}',
-    ]
-    assert [(each["role"], each["tool_call_id"]) for each in results] == [
-        ("tool", "call_0"),
-        ("tool", "call_1"),
-    ]
+    sent = [call["function"]["arguments"] for call in said["tool_calls"]]
+    assert sent == [ARGUMENTS, '{"malformed": "SELECT"}']
+    assert [each["role"] for each in results] == ["tool", "tool"]
+    assert [each["tool_call_id"] for each in results] == ["call_0", "call_1"]
     assert_of_type(CompletionCreateParamsNonStreaming, [first, second])
     assert_of_type(ChatCompletion, [each | {"usage": None} for each in fake_openai.replies])
 
 
-async def test_responses_offers_tools_and_sends_calls_with_their_results(
-    fake_responses: FakeResponses,
-) -> None:
+async def test_responses_offers_tools_and_sends_calls_with_results(fake_responses: FakeResponses) -> None:
     output = [responses.thought("Which?"), responses.function_call("run_sql", ARGUMENTS)]
     fake_responses.script(Behaviour(choice={"output": output}))
     reply = await ask(settings_for(fake_responses), ASKED)
@@ -132,9 +121,7 @@ async def test_responses_offers_tools_and_sends_calls_with_their_results(
     assert fake_responses.requests[0].body["tools"][0]["name"] == "run_sql"
 
 
-async def test_messages_offers_tools_and_sends_calls_with_their_results(
-    fake_anthropic: FakeAnthropic,
-) -> None:
+async def test_messages_offers_tools_and_sends_calls_with_results(fake_anthropic: FakeAnthropic) -> None:
     used = anthropic.tool_use("run_sql", {"sql": "SELECT 1"})
     fake_anthropic.script(anthropic.blocks(anthropic.said("I look."), used, stop_reason="tool_use"))
     reply = await ask(settings_for(fake_anthropic), ASKED)
@@ -177,9 +164,7 @@ async def test_an_endpoint_without_tools_is_a_message_that_says_what_to_set(
 
 
 @pytest.mark.parametrize("said", [None, 5, "", "x" * 3000, {"sql": ["\ud800", "\x00"]}])
-async def test_calls_that_are_not_what_the_protocol_says_are_read_as_text(
-    fake_openai: FakeOpenAI, said: Any
-) -> None:
+async def test_calls_unlike_the_protocol_are_read_as_text(fake_openai: FakeOpenAI, said: Any) -> None:
     odd = {"id": 7, "type": "function", "function": {"name": None, "arguments": said}}
     message = {"role": "assistant", "content": None, "tool_calls": [odd, None, {}, {"function": []}]}
     fake_openai.script(Behaviour(choice={"message": message}))
@@ -189,21 +174,19 @@ async def test_calls_that_are_not_what_the_protocol_says_are_read_as_text(
     reply.calls[0].arguments.encode()
 
 
-async def test_a_call_is_served_from_the_cache_with_its_text_its_tools_and_its_price(
+async def test_a_call_is_served_from_the_cache_with_its_tools(
     fake_openai: FakeOpenAI, tmp_path: Path
 ) -> None:
     cut = replace(openai.tool_calls(("run_sql", '{"sql": "SEL'), text="ü"), usage={"prompt_tokens": 9})
     fake_openai.script(replace(cut, choice=cut.choice | {"finish_reason": "length"}))
-    async with EndpointBackbone(fake_settings(fake_openai)) as client:
-        with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-            cached = backbone_of(client, fake_settings(fake_openai), RunResources(cache))
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+        async with open_backbone(fake_settings(fake_openai), RunResources(cache)) as cached:
             paid, again = await cached.complete(LATER), await cached.complete(LATER)
-            entry = cache.entry(paid.call.request)
+        entry = cache.entry(paid.call.request)
     assert again == replace(paid, call=again.call)
     assert (paid.truncated, again.call.cached, again.call.usage.input) == (True, True, 9)
     assert len(fake_openai.requests) == 1
-    assert entry is not None
-    assert entry.finish == "tool_calls length"
+    assert entry is not None and entry.finish == "tool_calls length"
     (said,) = messages_of(entry.request)
     assert [(call.name, call.result) for call in said.calls] == [(call.name, call.result) for call in CALLED]
 
@@ -226,24 +209,13 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
 ) -> None:
     fake_openai.script(openai.tool_calls(("run_sql", ARGUMENTS), text="I look."))
     observations = Observations(recorded=True)
-    async with EndpointBackbone(fake_settings(fake_openai)) as client:
-        meter = MeteredBackbone(
-            backbone_of(client, fake_settings(fake_openai), RunResources(observations=observations))
-        ).fresh(Origin("1", "museum", "turn"))
+    async with open_backbone(fake_settings(fake_openai), RunResources(observations=observations)) as opened:
+        meter = opened.fresh(Origin("1", "museum", "turn"))
         asked = await meter.complete(ASKED)
         await meter.complete(Request(OPENING))
     lines = [
-        RecordedReply(
-            "1",
-            "museum",
-            "turn",
-            seen.origin.round,
-            seen.reply,
-            seen.digest,
-            tool_calls=seen.tool_calls,
-        )
-        for seen in observations
-        if seen.origin
+        RecordedReply("1", "museum", "turn", number, seen.reply, seen.digest, tool_calls=seen.tool_calls)
+        for number, seen in enumerate(observations)
     ]
     file = tmp_path / "recording.jsonl"
     write_recording(file, lines)

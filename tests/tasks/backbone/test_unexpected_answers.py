@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tasks.core.errors import BackboneError
-from tasks.settings.backbone import BackboneSettings
-from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
-from tests.tasks.backbone.conftest import ask
+from tests.support.fake_openai import Behaviour, Body
+from tests.tasks.backbone.conftest import Endpoint
 
 
 def event(delta: Body, finish: str | None = None, **more: Any) -> str:
@@ -30,17 +29,15 @@ STREAM = (
 )
 
 
-async def test_an_event_stream_is_read(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
-    fake_openai.always(Behaviour(raw=STREAM.encode(), headers={"content-type": "text/event-stream"}))
-    answered = await ask(settings)
+async def test_an_event_stream_is_read(endpoint: Endpoint) -> None:
+    endpoint.server.always(Behaviour(raw=STREAM.encode(), headers={"content-type": "text/event-stream"}))
+    answered = await endpoint.ask()
     assert answered.text == "SELECT '\u20281'"
     assert (answered.call.usage.input, answered.call.usage.output, answered.call.model) == (9, 4, "fake-1")
-    assert len(fake_openai.requests) == 1
+    assert len(endpoint.server.requests) == 1
 
 
-async def test_tool_calls_in_an_event_stream_are_joined(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
+async def test_tool_calls_in_an_event_stream_are_joined(endpoint: Endpoint) -> None:
     def piece(**function: str) -> Body:
         return {"tool_calls": [{"index": 0, "function": function}]}
 
@@ -48,33 +45,27 @@ async def test_tool_calls_in_an_event_stream_are_joined(
     first["tool_calls"][0]["id"] = "c1"
     deltas = [first, piece(arguments='{"sql": '), piece(arguments='"SELECT 1"}')]
     pieces = [*map(event, deltas), event({}, "tool_calls")]
-    fake_openai.always(Behaviour(raw="".join(pieces).encode()))
-    (call,) = (await ask(settings)).calls
+    endpoint.server.always(Behaviour(raw="".join(pieces).encode()))
+    (call,) = (await endpoint.ask()).calls
     assert (call.id, call.name, json.loads(call.arguments)) == ("c1", "run_sql", {"sql": "SELECT 1"})
 
 
-async def test_an_event_stream_that_was_cut_off_is_requested_again(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.script(Behaviour(raw=event({"role": "assistant", "content": "SELECT"}).encode()))
-    assert (await ask(settings)).text.startswith("reply to")
-    assert len(fake_openai.requests) == 2
+async def test_an_event_stream_that_was_cut_off_is_requested_again(endpoint: Endpoint) -> None:
+    endpoint.server.script(Behaviour(raw=event({"role": "assistant", "content": "SELECT"}).encode()))
+    assert (await endpoint.ask()).text.startswith("reply to")
+    assert len(endpoint.server.requests) == 2
 
 
-async def test_an_answer_that_claims_to_be_compressed_is_read(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.always(Behaviour(headers={"content-encoding": "gzip"}))
-    assert (await ask(settings)).text.startswith("reply to") and len(fake_openai.requests) == 1
+async def test_an_answer_that_claims_to_be_compressed_is_read(endpoint: Endpoint) -> None:
+    endpoint.server.always(Behaviour(headers={"content-encoding": "gzip"}))
+    assert (await endpoint.ask()).text.startswith("reply to") and len(endpoint.server.requests) == 1
 
 
 @pytest.mark.parametrize("code", ["json_validate_failed", "tool_use_failed"])
-async def test_what_a_model_wrote_in_another_form_is_an_answer(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, code: str
-) -> None:
+async def test_what_a_model_wrote_in_another_form_is_an_answer(endpoint: Endpoint, code: str) -> None:
     error = {"message": "Failed to generate JSON.", "type": "invalid_request_error", "code": code}
-    fake_openai.always(Behaviour(400, {"error": error | {"failed_generation": '{"sql": SELECT 1}'}}))
-    answered = await ask(settings)
+    endpoint.server.always(Behaviour(400, {"error": error | {"failed_generation": '{"sql": SELECT 1}'}}))
+    answered = await endpoint.ask()
     assert answered.text == '{"sql": SELECT 1}' and answered.call.usage.output is None
     assert answered.call.cost_usd is None, "unknown, not free"
 
@@ -91,10 +82,8 @@ async def test_what_a_model_wrote_in_another_form_is_an_answer(
         ({"message": "the backend is busy"}, "the backend is busy", 7),
     ],
 )
-async def test_an_error_with_status_200_is_shown(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, body: Body, reason: str, requests: int
-) -> None:
-    fake_openai.always(Behaviour(body=body))
+async def test_an_error_with_status_200(endpoint: Endpoint, body: Body, reason: str, requests: int) -> None:
+    endpoint.server.always(Behaviour(body=body))
     with pytest.raises(BackboneError, match=reason):
-        await ask(settings)
-    assert len(fake_openai.requests) == requests
+        await endpoint.ask()
+    assert len(endpoint.server.requests) == requests

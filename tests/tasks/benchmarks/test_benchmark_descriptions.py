@@ -44,52 +44,59 @@ def test_a_description_file_reads_alike_in_every_encoding(bird, encoding):
     }
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "read"),
+    [
+        (
+            "CUSTOMERS .CSV",
+            HEADER + " Town ,x, a place ,text, \r\n",
+            {("customers", "town"): ("a place", "")},
+        ),
+        (
+            "orders.csv",
+            "Original Column Name,Column-Description,Value Description\ntotal,money,EUR\n",
+            {("orders", "total"): ("money", "EUR")},
+        ),
+        (
+            "orders.csv",
+            HEADER + 'total,,"the\nsum",real,"a\r\n b"\r\nid\r\n\r\n',
+            {("orders", "total"): ("the sum", "a b"), ("orders", "id"): ("", "")},
+        ),
+        (
+            "orders.csv",
+            HEADER + "A2,district name,,text,\r\nuser_id,User Id,user id,integer,\r\n",
+            {("orders", "a2"): ("district name", ""), ("orders", "user_id"): ("", "")},
+        ),
+        ("customers.csv", "", {}),
+    ],
+    ids=[
+        "names in any case and with blanks",
+        "other headers",
+        "lines within a cell and short rows",
+        "a long name for a description unless it only repeats the name",
+        "empty",
+    ],
+)
+def test_a_file_is_read_however_it_is_written(bird, file, content, read):
+    bird.describe("._customers.csv", b"\x00\x05\x16\x07")
+    bird.describe("readme.txt", b"hello")
+    path = bird.describe(file, content.encode())
+    assert read_description_files(path.parent) == {
+        key: ColumnDescription(*texts) for key, texts in read.items()
+    }
+
+
 def test_a_stray_byte_in_utf8_leaves_the_rest_alone():
     assert decode("é – ".encode() + b"\x95 caf\xe9" + " ü".encode()) == "é – • café ü"
     assert decode(b"\x81") == "\ufffd"
-
-
-def test_the_file_names_the_table_in_any_case_and_columns_lose_their_blanks(bird):
-    path = bird.describe("CUSTOMERS .CSV", (HEADER + " Town ,x, a place ,text, \r\n").encode())
-    assert list(read_description_files(path.parent)) == [("customers", "town")]
-
-
-def test_headers_may_vary(bird):
-    path = bird.describe(
-        "orders.csv", b"Original Column Name,Column-Description,Value Description\ntotal,money,EUR\n"
-    )
-    assert read_description_files(path.parent) == {("orders", "total"): ColumnDescription("money", "EUR")}
-
-
-def test_lines_within_a_cell_become_one_and_short_rows_are_read(bird):
-    path = bird.describe("orders.csv", (HEADER + 'total,,"the\nsum",real,"a\r\n b"\r\nid\r\n\r\n').encode())
-    found = read_description_files(path.parent)
-    assert found["orders", "total"] == ColumnDescription("the sum", "a b")
-    assert found["orders", "id"] == ColumnDescription()
-
-
-def test_the_long_name_stands_in_for_a_description_unless_it_only_repeats_the_name(bird):
-    rows = "A2,district name,,text,\r\nuser_id,User Id,user id,integer,\r\n"
-    path = bird.describe("orders.csv", (HEADER + rows).encode())
-    found = read_description_files(path.parent)
-    assert found["orders", "a2"].description == "district name"
-    assert found["orders", "user_id"].description == ""
-
-
-def test_litter_beside_the_files_is_not_read(bird):
-    bird.describe("._customers.csv", b"\x00\x05\x16\x07")
-    bird.describe("readme.txt", b"hello")
-    path = bird.describe("customers.csv", b"")
-    assert read_description_files(path.parent) == {}
 
 
 def test_a_csv_without_a_column_of_names_is_refused_with_its_first_line(bird):
     path = bird.describe("customers.csv", b"a,b\n1,2\n")
     with pytest.raises(DataError) as caught:
         read_description_files(path.parent)
-    assert str(path) in str(caught.value)
-    assert "original_column_name" in str(caught.value)
-    assert "a, b" in str(caught.value)
+    for said in (str(path), "original_column_name", "a, b"):
+        assert said in str(caught.value)
 
 
 def test_published_sentences_win_and_values_come_from_the_csv(bird):
@@ -119,46 +126,33 @@ def test_an_opened_database_has_the_descriptions_and_keys_of_the_benchmark(bird)
     assert [(key.table, key.parent) for key in schema.foreign_keys] == [("orders", "Customers")]
 
 
+def generated(table, column, **more):
+    written = {"description": f"of {column}", "made_by": "offline", **more}
+    return GeneratedColumn(table=table, column=column, **written)
+
+
 def test_generated_descriptions_fill_gaps_and_never_replace(bird, home):
     bird.describe("customers.csv", TOWN.encode())
-    write_generated(
-        home,
-        file_digest(bird.database),
-        [
-            GeneratedColumn(
-                table="Customers", column="town", description="generated town", made_by="offline"
-            ),
-            GeneratedColumn(
-                table="orders",
-                column="total",
-                description="generated total",
-                value_description="EUR",
-                made_by="offline",
-            ),
-        ],
-        database_id="shop",
-    )
+    columns = [
+        generated("Customers", "town"),
+        generated("orders", "total", value_description="EUR"),
+    ]
+    write_generated(home, file_digest(bird.database), columns, database_id="shop")
     benchmark = bird.load()
     told = column_descriptions(benchmark, "shop", home)
     assert told["customers", "town"].description == "where the customer lives – or lived"
-    assert told["orders", "total"] == ColumnDescription("generated total", "EUR")
+    assert told["orders", "total"] == ColumnDescription("of total", "EUR")
     assert ("orders", "total") not in column_descriptions(benchmark, "shop")
     schema = open_benchmark_database(benchmark, "shop", 3, home).schema
-    assert schema.table("orders").columns[2].description == "generated total"
+    assert schema.table("orders").columns[2].description == "of total"
 
 
 def test_what_prompts_show_of_generated_descriptions_is_named_with_its_backbone_and_a_digest(bird, home):
     bird.describe("customers.csv", TOWN.encode())
     benchmark, digest = bird.load(), file_digest(bird.database)
     assert generated_descriptions(benchmark, ["shop"], home) == ""
-    town, total, shipped = (
-        GeneratedColumn(table=table, column=column, description=f"of {column}", made_by=made_by)
-        for table, column, made_by in (
-            ("Customers", "town", "offline"),
-            ("orders", "total", "offline"),
-            ("orders", "id", "gpt-4o"),
-        )
-    )
+    town, total = generated("Customers", "town"), generated("orders", "total")
+    shipped = generated("orders", "id", made_by="gpt-4o")
     write_generated(home, digest, [town], database_id="shop")  # described by the benchmark already
     assert generated_descriptions(benchmark, ["shop"], home) == ""
     write_generated(home, digest, [town, total, shipped], database_id="shop")
@@ -171,9 +165,7 @@ def test_what_prompts_show_of_generated_descriptions_is_named_with_its_backbone_
 
 
 def test_what_was_generated_is_read_back_and_belongs_to_one_content_of_the_database(home):
-    column = GeneratedColumn(
-        table="a|b", column="c.d", description="ünï", value_description="1 | 2", made_by="offline"
-    )
+    column = generated("a|b", "c.d", description="ünï", value_description="1 | 2")
     path = write_generated(home, "d1", [column], database_id="shop")
     assert read_generated(home, "d1") == {("a|b", "c.d"): column}
     assert read_generated(home, "d2") == {}

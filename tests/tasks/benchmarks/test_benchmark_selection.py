@@ -21,37 +21,24 @@ def ids_of(questions):
     return [question.id for question in questions]
 
 
-def test_nothing_asked_for_is_everything():
-    assert select(NUMBERED, QuestionSelection()) == NUMBERED
-
-
 @pytest.mark.parametrize(
-    ("ids", "expected"),
+    ("questions", "asked_for", "expected"),
     [
-        ("3", ["3"]),
-        ("5-7,1", ["1", "5", "6", "7"]),
-        (" 5 - 6 , 6,5", ["5", "6"]),
-        ("18-25", ["18", "19"]),
-        ("0-0", ["0"]),
-        ("3,,", ["3"]),
+        (NUMBERED, {}, ids_of(NUMBERED)),
+        (NUMBERED, {"questions": "3"}, ["3"]),
+        (NUMBERED, {"questions": "5-7,1"}, ["1", "5", "6", "7"]),
+        (NUMBERED, {"questions": " 5 - 6 , 6,5"}, ["5", "6"]),
+        (NUMBERED, {"questions": "18-25"}, ["18", "19"]),
+        (NUMBERED, {"questions": "0-0"}, ["0"]),
+        (NUMBERED, {"questions": "3,,"}, ["3"]),
+        (NUMBERED, {"questions": "10-15", "limit": 2}, ["10", "11"]),
+        (NUMBERED, {"limit": 99}, ids_of(NUMBERED)),
+        (asked(3, 40, 41, 700), {"questions": "4-100"}, ["40", "41"]),
+        (asked("1-2", 1, 2), {"questions": "1-2"}, ["1-2"]),
     ],
 )
-def test_ids_and_ranges_come_in_the_order_of_the_benchmark(ids, expected):
-    assert ids_of(select(NUMBERED, QuestionSelection(questions=ids))) == expected
-
-
-def test_a_range_passes_over_gaps():
-    assert ids_of(select(asked(3, 40, 41, 700), QuestionSelection(questions="4-100"))) == ["40", "41"]
-
-
-def test_the_limit_counts_what_was_selected():
-    assert ids_of(select(NUMBERED, QuestionSelection(limit=2, questions="10-15"))) == ["10", "11"]
-    assert ids_of(select(NUMBERED, QuestionSelection(limit=99))) == ids_of(NUMBERED)
-
-
-def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
-    questions = asked("1-2", 1, 2)
-    assert ids_of(select(questions, QuestionSelection(questions="1-2"))) == ["1-2"]
+def test_ids_and_ranges_come_in_the_order_of_the_benchmark(questions, asked_for, expected):
+    assert ids_of(select(questions, QuestionSelection(**asked_for))) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +50,7 @@ def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
         ("", "names no question"),
         (" , ", "names no question"),
         ("-3", "-3"),
+        ("@nowhere.txt", "nowhere.txt cannot be read"),
     ],
 )
 def test_ids_that_meet_nothing_are_named(ids, said):
@@ -91,11 +79,6 @@ def test_a_file_names_one_id_or_range_per_line(tmp_path):
 def test_a_file_of_ids_that_comes_with_the_program_is_found_by_its_name():
     found = select(asked(*range(1534)), QuestionSelection(questions="@bird-dev-sds"))
     assert (len(found), found[0].id, found[-1].id) == (147, "9", "1533")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"nowhere\.txt cannot be read"):
-        select(NUMBERED, QuestionSelection(questions=f"@{tmp_path}/nowhere.txt"))
 
 
 @given(st.sets(st.integers(0, 19), min_size=1), st.permutations(range(20)))

@@ -4,10 +4,10 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import sqlglot
@@ -23,17 +23,18 @@ SOURCES = CONF / "benchmarks" / "demo"
 DATABASES = sorted(path.parent.name for path in SOURCES.glob("*/schema.sql"))
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A question as the built files have it."""
 
     split: str
     id: int
     database: str
     question: str
-    evidence: str
     sql: str
-    difficulty: str | None
+
+    @property
+    def tree(self) -> exp.Expression:
+        return sqlglot.parse_one(self.sql, read="sqlite")
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +45,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def items(demo: Path) -> list[Item]:
     return [
-        Item(
-            split,
-            entry["question_id"],
-            entry["db_id"],
-            entry["question"],
-            entry["evidence"],
-            entry["SQL"],
-            entry.get("difficulty"),
-        )
+        Item(split, *(entry[key] for key in ("question_id", "db_id", "question", "SQL")))
         for split in ("dev", "train")
         for entry in json.loads((demo / f"{split}.json").read_text(encoding="utf-8"))
     ]
@@ -63,20 +56,28 @@ def dev(items: list[Item]) -> list[Item]:
     return [item for item in items if item.split == "dev"]
 
 
-def connect(demo: Path, database: str) -> sqlite3.Connection:
-    return sqlite3.connect(demo / "dev_databases" / database / f"{database}.sqlite")
+def connect(demo: Path, database: str) -> Any:
+    return closing(sqlite3.connect(demo / "dev_databases" / database / f"{database}.sqlite"))
+
+
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def connection(demo: Path, database: str) -> Iterator[sqlite3.Connection]:
+    with connect(demo, database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def of_database(items: list[Item], database: str) -> list[Item]:
+    return [item for item in items if item.database == database]
 
 
 def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-
-
-def columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    return [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
-
-
-def of(items: list[Item], database: str) -> Iterator[Item]:
-    return (item for item in items if item.database == database)
 
 
 def test_ids_count_through_the_databases_in_alphabetical_order(dev: list[Item]) -> None:
@@ -84,48 +85,32 @@ def test_ids_count_through_the_databases_in_alphabetical_order(dev: list[Item]) 
     assert [item.database for item in dev] == sorted(item.database for item in dev)
 
 
-@pytest.mark.parametrize("database", DATABASES)
 def test_every_gold_answers_in_under_a_second_with_something(
-    demo: Path, items: list[Item], database: str
+    connection: sqlite3.Connection, of_database: list[Item]
 ) -> None:
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for item in of(items, database):
-            begun = time.process_time()
-            rows = connection.execute(item.sql).fetchall()
-            seconds = time.process_time() - begun
-            if seconds > 1 or not any(value is not None for row in rows for value in row):
-                faults.append((item.split, item.question, round(seconds, 2), len(rows)))
-    assert faults == []
+    for item in of_database:
+        begun = time.process_time()
+        rows = connection.execute(item.sql).fetchall()
+        assert time.process_time() - begun <= 1, item
+        assert any(value is not None for row in rows for value in row), item
 
 
-@pytest.mark.parametrize("database", DATABASES)
 def test_no_gold_depends_on_the_order_in_which_sqlite_happens_to_read(
-    demo: Path, items: list[Item], database: str
+    connection: sqlite3.Connection, of_database: list[Item]
 ) -> None:
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for item in of(items, database):
-            ordered = sqlglot.parse_one(item.sql, read="sqlite").args.get("order")
-            arrange: Callable[[list[tuple]], list] = list if ordered else lambda rows: sorted(map(repr, rows))
-            results = []
-            for reverse in (0, 1):
-                connection.execute(f"PRAGMA reverse_unordered_selects = {reverse}")
-                results.append(arrange(connection.execute(item.sql).fetchall()))
-            if results[0] != results[1]:
-                faults.append((item.split, item.question))
-    assert faults == []
+    for item in of_database:
+        results = []
+        for reverse in (0, 1):
+            connection.execute(f"PRAGMA reverse_unordered_selects = {reverse}")
+            rows = connection.execute(item.sql).fetchall()
+            results.append(rows if item.tree.args.get("order") else sorted(map(repr, rows)))
+        assert results[0] == results[1], item
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_no_limit_cuts_between_equals(demo: Path, items: list[Item], database: str) -> None:
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for item in of(items, database):
-            for select in sqlglot.parse_one(item.sql, read="sqlite").find_all(exp.Select):
-                if select.args.get("limit") and ties_at_the_cut(connection, select):
-                    faults.append((item.split, item.question))
-    assert faults == []
+def test_no_limit_cuts_between_equals(connection: sqlite3.Connection, of_database: list[Item]) -> None:
+    for item in of_database:
+        for select in item.tree.find_all(exp.Select):
+            assert not select.args.get("limit") or not ties_at_the_cut(connection, select), item
 
 
 def ties_at_the_cut(connection: sqlite3.Connection, select: exp.Select) -> bool:
@@ -141,69 +126,50 @@ def ties_at_the_cut(connection: sqlite3.Connection, select: exp.Select) -> bool:
     return len(rows) > kept and rows[kept - 1] == rows[kept]
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_no_rounding_decides_between_halves(demo: Path, items: list[Item], database: str) -> None:
+def test_no_rounding_decides_between_halves(connection: sqlite3.Connection, of_database: list[Item]) -> None:
     """A value halfway between two roundings would fall either way, as a right query happens to add."""
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for item in of(items, database):
-            tree = sqlglot.parse_one(item.sql, read="sqlite")
-            for rounding in list(tree.find_all(exp.Round)):
-                decimals = rounding.args.get("decimals")
-                scale = 10 ** (int(decimals.name) if decimals else 0)
-                rounding.replace(
-                    exp.Anonymous(this="exactly", expressions=[rounding.this, exp.Literal.number(scale)])
-                )
-            halves: list[float] = []
-            connection.create_function(
-                "exactly", 2, lambda value, scale, into=halves: into.append(value * scale)
-            )
-            connection.execute(tree.sql("sqlite")).fetchall()
-            if any(abs(value % 1 - 0.5) < 1e-4 for value in halves):
-                faults.append((item.split, item.question))
-    assert faults == []
+    exact: list[float] = []
+    connection.create_function("exactly", 2, lambda value, scale: exact.append(value * scale))
+    for item in of_database:
+        tree = item.tree
+        for rounding in list(tree.find_all(exp.Round)):
+            decimals = rounding.args.get("decimals")
+            scale = exp.Literal.number(10 ** (int(decimals.name) if decimals else 0))
+            rounding.replace(exp.Anonymous(this="exactly", expressions=[rounding.this, scale]))
+        exact.clear()
+        connection.execute(tree.sql("sqlite")).fetchall()
+        assert not [value for value in exact if abs(value % 1 - 0.5) < 1e-4], item
 
 
-def test_no_question_and_no_gold_occurs_twice(items: list[Item]) -> None:
-    questions = Counter(question_fingerprint(item.question + item.database) for item in items)
-    golds = Counter(sql_fingerprint(item.sql + item.database) for item in items)
-    assert [key for key, count in (questions + golds).items() if count > 1] == []
+def prints(items: list[Item]) -> Counter[str]:
+    questions = Counter(question_fingerprint(item.question) for item in items)
+    return questions + Counter(sql_fingerprint(item.sql) for item in items)
 
 
-def test_nothing_of_dev_is_among_the_demonstrations(items: list[Item]) -> None:
-    def prints(split: str) -> set[str]:
-        mine = [item for item in items if item.split == split]
-        return {question_fingerprint(item.question) for item in mine} | {
-            sql_fingerprint(item.sql) for item in mine
-        }
-
-    assert prints("dev").isdisjoint(prints("train"))
+def test_no_question_and_no_gold_occurs_twice(of_database: list[Item]) -> None:
+    assert set(prints(of_database).values()) == {1}
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_every_value_is_stored_as_its_column_declares(demo: Path, database: str) -> None:
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for table in tables(connection):
-            for _, name, declared, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
-                found = connection.execute(f'SELECT DISTINCT typeof("{name}") FROM "{table}"').fetchall()
-                if not {kind for (kind,) in found} <= {declared.lower(), "null"}:
-                    faults.append((table, name, declared, found))
-    assert faults == []
+def test_nothing_of_dev_is_among_the_demonstrations(items: list[Item], dev: list[Item]) -> None:
+    assert not prints(dev) & prints([item for item in items if item.split == "train"])
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_no_part_of_a_gold_that_removes_rows_is_idle(demo: Path, items: list[Item], database: str) -> None:
+def test_every_value_is_stored_as_its_column_declares(connection: sqlite3.Connection) -> None:
+    for table in tables(connection):
+        for _, name, declared, *_ in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+            found = connection.execute(f'SELECT DISTINCT typeof("{name}") FROM "{table}"').fetchall()
+            assert {kind for (kind,) in found} <= {declared.lower(), "null"}, (table, name)
+
+
+def test_no_except_or_intersect_of_a_gold_is_idle(
+    connection: sqlite3.Connection, of_database: list[Item]
+) -> None:
     """Were EXCEPT or INTERSECT idle, a query without it would count as right."""
-    faults = []
-    with closing(connect(demo, database)) as connection:
-        for item in of(items, database):
-            tree = sqlglot.parse_one(item.sql, read="sqlite")
-            if item.split == "dev" and isinstance(tree, exp.Except | exp.Intersect):
-                left = {*connection.execute(tree.this.sql("sqlite"))}
-                if left == {*connection.execute(item.sql)}:
-                    faults.append(item.question)
-    assert faults == []
+    for item in of_database:
+        tree = item.tree
+        if item.split == "dev" and isinstance(tree, exp.Except | exp.Intersect):
+            left = {*connection.execute(tree.this.sql("sqlite"))}
+            assert left != {*connection.execute(item.sql)}, item
 
 
 def test_the_readme_says_how_many_questions_are_near_twins_of_demonstrations(items: list[Item]) -> None:
@@ -220,14 +186,17 @@ def test_the_readme_says_how_many_questions_are_near_twins_of_demonstrations(ite
     assert f"`train` questions, {within_train} have" in text
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_descriptions_name_real_columns_and_leave_a_few_out(demo: Path, database: str) -> None:
-    folder = demo / "dev_databases" / database / "database_description"
-    with closing(connect(demo, database)) as connection:
-        every = {(table, column) for table in tables(connection) for column in columns(connection, table)}
+def test_descriptions_name_real_columns_and_leave_a_few_out(
+    demo: Path, connection: sqlite3.Connection, database: str
+) -> None:
+    every = {
+        (table, row[1])
+        for table in tables(connection)
+        for row in connection.execute(f'PRAGMA table_info("{table}")')
+    }
     told = {
         (path.stem, row["original_column_name"])
-        for path in folder.glob("*.csv")
+        for path in (demo / "dev_databases" / database / "database_description").glob("*.csv")
         for row in read_descriptions(path)
         if row["column_description"]
     }
@@ -244,10 +213,9 @@ def test_the_loader_reads_it_in_birds_layout(demo: Path, tmp_path: Path, dev: li
     assert benchmark.missing == {}
     assert len(benchmark.demonstrations) >= 230
     for database, schema in benchmark.schemas.items():
-        with closing(connect(demo, database)) as connection:
-            assert [table.name for table in schema.tables] == tables(connection)
-            pairs = sum(
-                len(connection.execute(f'PRAGMA foreign_key_list("{table}")').fetchall())
-                for table in tables(connection)
-            )
-        assert len(schema.foreign_keys) == pairs  # BIRD's layout has no composite keys, only pairs of columns
+        with connect(demo, database) as connection:
+            names = tables(connection)
+            keys = [connection.execute(f'PRAGMA foreign_key_list("{name}")').fetchall() for name in names]
+        assert [table.name for table in schema.tables] == names
+        # BIRD's layout has no composite keys, only pairs of columns
+        assert len(schema.foreign_keys) == sum(map(len, keys))

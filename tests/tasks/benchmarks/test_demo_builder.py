@@ -2,18 +2,18 @@
 
 import hashlib
 import json
-import multiprocessing
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from multiprocessing.synchronize import Barrier
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tasks.benchmarks.demo import build_demo, demo_stamp
 from tasks.core.errors import DataError
+from tests.support.processes import at_once
 
 SOURCES = Path(__file__).parents[3] / "conf" / "benchmarks" / "demo"
 SMALL = "university_labs"
@@ -52,15 +52,6 @@ def with_line(content: bytes, number: int, new: str) -> bytes:
     return b"".join([*lines[: number - 1], new.encode() + b"\n", *lines[number:]])
 
 
-def replace_line(path: Path, number: int, new: str) -> None:
-    path.write_bytes(with_line(path.read_bytes(), number, new))
-
-
-def build_when_all_are_ready(target: Path, sources: Path, ready: Barrier) -> None:
-    ready.wait()
-    build_demo(target, sources=sources)
-
-
 def test_two_builds_have_the_same_content(tmp_path: Path) -> None:
     one = build_demo(tmp_path / "one", sources=SOURCES)
     two = build_demo(tmp_path / "two", sources=SOURCES)
@@ -90,16 +81,15 @@ def test_rows_with_the_line_endings_of_windows_are_the_same_rows(tmp_path: Path,
 
 
 def test_null_and_empty_text_are_told_apart(target: Path, sources: Path) -> None:
-    replace_line(sources / SMALL / "rows" / "researcher.csv", 2, r'1,"","Dahl ""D"", MSc",1,P,2001-02-03,\N')
+    path = sources / SMALL / "rows" / "researcher.csv"
+    path.write_bytes(with_line(path.read_bytes(), 2, r'1,"","Dahl ""D"", MSc",1,P,2001-02-03,\N'))
     build_demo(target, sources=sources)
     with closing(sqlite3.connect(target / "dev_databases" / SMALL / f"{SMALL}.sqlite")) as connection:
         row = connection.execute("SELECT * FROM researcher WHERE researcher_id = 1").fetchone()
     assert row == (1, "", 'Dahl "D", MSc', 1, "P", "2001-02-03", None)
 
 
-def test_progress_is_reported_for_each_database_and_a_current_copy_left_alone(
-    target: Path, sources: Path
-) -> None:
+def test_progress_is_said_by_database_and_a_current_copy_left_alone(target: Path, sources: Path) -> None:
     lines: list[str] = []
     build_demo(target, sources=sources, progress=lines.append)
     assert lines == ["Building the demo benchmark: university_labs (1 of 1)"]
@@ -109,26 +99,20 @@ def test_progress_is_reported_for_each_database_and_a_current_copy_left_alone(
     assert (target / "dev.json").stat().st_mtime_ns == before
 
 
-def test_changed_sources_are_built_anew(target: Path, sources: Path) -> None:
-    build_demo(target, sources=sources)
-    edit(sources / SMALL / "questions.yaml", b"Linguistics", b"Physics")
-    build_demo(target, sources=sources)
-    assert b"founded FROM department WHERE name = 'Physics'" in (target / "dev.json").read_bytes()
-
-
 @pytest.mark.parametrize("name", ["train.json", f"dev_databases/{SMALL}/{SMALL}.sqlite"])
-def test_a_copy_that_lost_a_file_is_built_anew(target: Path, sources: Path, name: str) -> None:
-    build_demo(target, sources=sources)
-    (target / name).unlink()
-    build_demo(target, sources=sources)
-    assert (target / name).stat().st_size > 1000
-
-
-def test_a_half_built_folder_is_replaced(target: Path, sources: Path) -> None:
+def test_a_half_built_folder_and_a_copy_that_lost_a_file_and_one_of_other_sources_are_built_anew(
+    target: Path, sources: Path, name: str
+) -> None:
     target.mkdir(parents=True)
     (target / "dev.json").write_text("[", encoding="utf-8")
     build_demo(target, sources=sources)
     assert len(json.loads((target / "dev.json").read_text(encoding="utf-8"))) == 17
+    (target / name).unlink()
+    build_demo(target, sources=sources)
+    assert (target / name).stat().st_size > 1000
+    edit(sources / SMALL / "questions.yaml", b"Linguistics", b"Physics")
+    build_demo(target, sources=sources)
+    assert b"founded FROM department WHERE name = 'Physics'" in (target / "dev.json").read_bytes()
 
 
 def test_a_build_that_fails_leaves_the_old_copy_and_no_rubbish(target: Path, sources: Path) -> None:
@@ -147,14 +131,7 @@ def test_processes_that_build_at_once_leave_one_whole_copy(target: Path, sources
     if stale:
         target.mkdir(parents=True)
         (target / "built.json").write_text('{"stamp": "old", "sizes": {}}', encoding="utf-8")
-    context = multiprocessing.get_context("spawn")
-    given = (target, sources, context.Barrier(4))
-    processes = [context.Process(target=build_when_all_are_ready, args=given) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    at_once(4, partial(build_demo, target, sources=sources))
     assert [path.name for path in target.parent.iterdir()] == ["demo"]
     assert json.loads((target / "built.json").read_text(encoding="utf-8"))["stamp"] == demo_stamp(sources)
 
@@ -185,7 +162,7 @@ def test_a_row_that_does_not_fit_is_an_error_that_says_where(
     target: Path, sources: Path, number: int, line: str, message: str
 ) -> None:
     path = sources / SMALL / "rows" / "department.csv"
-    replace_line(path, number, line)
+    path.write_bytes(with_line(path.read_bytes(), number, line))
     with pytest.raises(DataError, match=rf"rows/department\.csv, {message}"):
         build_demo(target, sources=sources)
     assert not target.exists()

@@ -1,6 +1,7 @@
 """A benchmark of one's own from pairs of question and SQL."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import duckdb
 import pytest
 import yaml
 
-from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.custom import make_benchmark
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.load import load_benchmark_settings
@@ -23,9 +24,22 @@ Who?,SELECT Name FROM Customers,
 """
 
 
-def loaded(file: Path, tmp_path: Path) -> Any:
-    settings = load_benchmark_settings(tmp_path, str(file))
-    return load_benchmark(settings, data=tmp_path, home=tmp_path, conf=tmp_path)
+Pairs = Callable[..., Path]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Callable[..., Path]:
+    def write(content: Any = CSV, name: str = "pairs.csv") -> Path:
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+def loaded(file: Path) -> Benchmark:
+    settings = load_benchmark_settings(file.parent, str(file))
+    return load_benchmark(settings, data=file.parent, home=file.parent, conf=file.parent)
 
 
 def init(pairs: Path, database: object, folder: Path, *options: str) -> Ran:
@@ -33,70 +47,73 @@ def init(pairs: Path, database: object, folder: Path, *options: str) -> Ran:
     return run("benchmarks", "init", *given, *options)
 
 
-def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -> None:
-    pairs, folder = tmp_path / "pairs.csv", tmp_path / "mine"
-    pairs.write_text(CSV, encoding="utf-8")
-    ran = init(pairs, bird.database, folder)
+def items(path: Path) -> str:
+    """Make a DuckDB file with one table; return its name."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE item (name TEXT)")
+    return str(path)
+
+
+def test_the_command_makes_a_benchmark_that_loads(bird: Files, pairs: Pairs, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    ran = init(pairs(), bird.database, folder)
     assert ran.code == 0, ran.err
     assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
     assert ran.out.startswith(f"{folder} has 2 questions on 1 database.\n")
-    benchmark = loaded(folder / "mine.yaml", tmp_path)
+    benchmark = loaded(folder / "mine.yaml")
     assert [(q.id, q.text, q.evidence, q.database_id) for q in benchmark.questions] == [
         ("0", "How many?", "all of them", "shop"),
         ("1", "Who?", "", "shop"),
     ]
     assert benchmark.gold["0"] == "SELECT COUNT(*), 1 FROM Customers"
     assert (benchmark.missing, benchmark.notes) == ({}, ())
-    again = init(pairs, bird.database, folder)
+    again = init(pairs(), bird.database, folder)
     assert (again.code, "not empty" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["nope.sqlite", "nope.duckdb"])
 def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
-    name: str, tmp_path: Path
+    name: str, pairs: Pairs, tmp_path: Path
 ) -> None:
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text(CSV, encoding="utf-8")
     place = str(tmp_path / name)
-    ran = init(pairs, place, tmp_path / "mine")
+    ran = init(pairs(), place, tmp_path / "mine")
     assert ran.code == 2
     assert place in ran.err and "does not exist. Check the path." in ran.err
     assert "--data " not in ran.err
 
 
-def test_a_spreadsheet_may_separate_columns_by_semicolons(bird: Files, tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text('\ufeffquestion;sql\n"How many; all?";"SELECT 1, 2"\n', encoding="utf-8")
-    made = make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
-    benchmark = loaded(made.file, tmp_path)
+def test_a_spreadsheet_may_separate_columns_by_semicolons(bird: Files, pairs: Pairs, tmp_path: Path) -> None:
+    file = pairs('\ufeffquestion;sql\n"How many; all?";"SELECT 1, 2"\n')
+    made = make_benchmark(file, (str(bird.database),), tmp_path / "mine", "bird")
+    benchmark = loaded(made.file)
     assert benchmark.questions[0].text == "How many; all?"
     assert benchmark.gold["0"] == "SELECT 1, 2"
 
 
 def test_a_benchmark_that_was_made_can_be_moved(
-    bird: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bird: Files, pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text(CSV, encoding="utf-8")
-    made = make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
+    made = make_benchmark(pairs(), (str(bird.database),), tmp_path / "mine", "bird")
     assert str(tmp_path) not in made.file.read_text(encoding="utf-8")
     (tmp_path / "sent").mkdir()
     moved = (tmp_path / "mine").rename(tmp_path / "sent" / "mine")
     monkeypatch.chdir(tmp_path / "sent")
     for named in (moved / "mine.yaml", Path("mine/mine.yaml")):
-        assert loaded(named, tmp_path).missing == {}
+        assert loaded(named).missing == {}
 
 
-def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_path: Path) -> None:
+def test_json_lines_may_name_ids_and_a_database(bird: Files, pairs: Pairs, tmp_path: Path) -> None:
     other = tmp_path / "mall.db"
     other.write_bytes(bird.database.read_bytes())
-    pairs = tmp_path / "pairs.jsonl"
     item = {"question_id": "a1", "db_id": "mall", "question": "How many?", "query": "SELECT 1"}
-    pairs.write_text(json.dumps(item) + "\n", encoding="utf-8")
-    made = make_benchmark(pairs, (str(bird.database), str(other)), tmp_path / "mine", "strict")
+    file = pairs(item, "pairs.jsonl")
+    made = make_benchmark(file, (str(bird.database), str(other)), tmp_path / "mine", "strict")
     assert (made.questions, made.databases) == (1, 2)
     assert yaml.safe_load(made.file.read_text(encoding="utf-8"))["rule"] == "strict"
-    assert loaded(made.file, tmp_path).questions[0].database_id == "mall"
+    assert loaded(made.file).questions[0].database_id == "mall"
+
+
+TWICE = 'p.csv, line 3: the question id "7" is also that of line 2. Give each question an id of its own'
 
 
 @pytest.mark.parametrize(
@@ -105,16 +122,8 @@ def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_p
         ("p.csv", "text,answer\na,b\n", "no question and no sql or query"),
         ("p.csv", "question,sql\na,SELECT 1,2\n", "line 2: 3 cells"),
         ("p.csv", "question,sql,db_id\na,SELECT 1,mall\n", '"mall", which is not given'),
-        (
-            "p.csv",
-            "question,sql,id\na,SELECT 1,7\nb,SELECT 2,7\n",
-            'p.csv, line 3: the question id "7" is also that of line 2. Give each question an id of its own',
-        ),
-        (
-            "p.json",
-            '[{"id": 7, "question": "a", "sql": "b"}, {"id": 7, "question": "a", "sql": "b"}]',
-            "item 1 (from 0)",
-        ),
+        ("p.csv", "question,sql,id\na,SELECT 1,7\nb,SELECT 2,7\n", TWICE),
+        ("p.json", [{"id": 7, "question": "a", "sql": "b"}] * 2, "item 1 (from 0)"),
         ("p.csv", 'question,sql\na,SELECT 1\nb,""\n', "p.csv, line 3: the cell sql is empty. Fill in"),
         ("p.csv", 'question,sql,db_id\n"","",shop\n', "line 2: the cells question and sql are empty"),
         ("p.jsonl", '{"question": "a", "sql": null}', "line 1: the cell sql is empty"),
@@ -125,12 +134,10 @@ def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_p
     ],
 )
 def test_bad_pairs_are_one_message_and_nothing_is_written(
-    bird: Files, tmp_path: Path, name: str, content: str, said: str
+    bird: Files, pairs: Pairs, tmp_path: Path, name: str, content: Any, said: str
 ) -> None:
-    pairs = tmp_path / name
-    pairs.write_text(content, encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
+        make_benchmark(pairs(content, name), (str(bird.database),), tmp_path / "mine", "bird")
     assert said in str(caught.value)
     assert not (tmp_path / "mine").exists()
 
@@ -140,33 +147,26 @@ def test_two_databases_of_one_name_are_refused(bird: Files, tmp_path: Path) -> N
         make_benchmark(tmp_path / "p.csv", (str(bird.database), str(bird.database)), tmp_path / "m", "bird")
 
 
-def test_databases_of_another_engine_stay_where_they_are(tmp_path: Path) -> None:
-    for name in ("shop", "mall"):
-        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
-            connection.execute("CREATE TABLE item (name TEXT)")
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("db_id,question,sql\nmall,How many?,SELECT count(*) FROM item\n", encoding="utf-8")
-    files = tuple(str(tmp_path / f"{name}.duckdb") for name in ("shop", "mall"))
-    made = make_benchmark(pairs, files, tmp_path / "mine", "bird")
+def test_databases_of_another_engine_stay_where_they_are(pairs: Pairs, tmp_path: Path) -> None:
+    file = pairs("db_id,question,sql\nmall,How many?,SELECT count(*) FROM item\n")
+    databases = (items(tmp_path / "shop.duckdb"), items(tmp_path / "mall.duckdb"))
+    made = make_benchmark(file, databases, tmp_path / "mine", "bird")
     settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
     assert (settings["url"], settings["dialect"]) == (f"duckdb:///{tmp_path}/{{database}}.duckdb", "duckdb")
-    assert loaded(made.file, tmp_path).missing == {}
+    assert loaded(made.file).missing == {}
     (tmp_path / "far").mkdir()
-    with duckdb.connect(str(tmp_path / "far" / "pub.duckdb")) as connection:
-        connection.execute("CREATE TABLE item (name TEXT)")
-    further = (*files, str(tmp_path / "far" / "pub.duckdb"))
+    further = (*databases, items(tmp_path / "far" / "pub.duckdb"))
     with pytest.raises(ConfigurationError, match="differ in more than the database's name"):
-        make_benchmark(pairs, further, tmp_path / "other", "bird")
+        make_benchmark(file, further, tmp_path / "other", "bird")
 
 
-def test_databases_of_a_server_are_named_by_its_url(tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("question,sql\nHow many?,SELECT count(*) FROM item\n", encoding="utf-8")
+def test_databases_of_a_server_are_named_by_its_url(pairs: Pairs, tmp_path: Path) -> None:
+    file = pairs("question,sql\nHow many?,SELECT count(*) FROM item\n")
     with postgres.new_reader("CREATE TABLE item (name TEXT)") as url:
-        made = make_benchmark(pairs, (url,), tmp_path / "mine", "bird")
+        made = make_benchmark(file, (url,), tmp_path / "mine", "bird")
         settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
         assert settings["url"] == url.rpartition("/")[0] + "/{database}"
-        assert loaded(made.file, tmp_path).missing == {}
+        assert loaded(made.file).missing == {}
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,10 @@ def test_databases_of_a_server_are_named_by_its_url(tmp_path: Path) -> None:
     ],
 )
 def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
-    bird: Files, tmp_path: Path, record: dict[str, Any], options: tuple[str, ...], gold: tuple[str, ...]
+    bird: Files, pairs: Pairs, tmp_path: Path, record: Any, options: tuple[str, ...], gold: tuple[str, ...]
 ) -> None:
-    pairs, folder = tmp_path / "pairs.json", tmp_path / "mine"
-    pairs.write_text(json.dumps([{"question": "?", "db_id": "shop", **record}]), encoding="utf-8")
-    ran = init(pairs, bird.database, folder, *options)
+    file, folder = pairs([{"question": "?", "db_id": "shop", **record}], "pairs.json"), tmp_path / "mine"
+    ran = init(file, bird.database, folder, *options)
     assert ran.code == 0, ran.err
-    benchmark = loaded(folder / "mine.yaml", tmp_path)
+    benchmark = loaded(folder / "mine.yaml")
     assert (benchmark.gold["0"], *benchmark.further_gold.get("0", ())) == gold

@@ -19,22 +19,15 @@ NAMES = sorted(set(available(find_conf(), "benchmark")) - {"demo"})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_files_a_benchmark_says_what_to_download_and_where_to_put_it(
-    name: str, tmp_path: Path
-) -> None:
+def test_without_files_a_benchmark_says_what_to_download_and_where_to(name: str, tmp_path: Path) -> None:
     settings = load_benchmark_settings(find_conf(), name)
     assert settings.source
     assert settings.revision
     with pytest.raises(DataError) as caught:
         load_benchmark(settings, data=tmp_path, home=tmp_path, conf=find_conf())
-    message = str(caught.value)
-    for part in (
-        settings.source,
-        settings.download,
-        settings.licence,
-        f'the folder that holds "{settings.folder}"',
-    ):
-        assert part in message
+    folder = f'the folder that holds "{settings.folder}"'
+    for part in (settings.source, settings.download, settings.licence, folder):
+        assert part in str(caught.value)
 
 
 def test_mini_dev_has_a_gold_per_dialect_and_none_is_judged_on_another_engine(bird: Files) -> None:
@@ -60,12 +53,8 @@ def test_kaggle_dbqa_has_a_file_per_database_and_descriptions_in_its_tables_file
     texts = ["", "", "How the customer is called", "", "", "", "In  pounds"]
     files.write("tables.json", [{**SHOP_ENTRY, "column_descriptions": texts}])
     benchmark = files.load(questions="examples/*_test.json")
-    assert [question.id for question in benchmark.questions] == [
-        "a_test-0",
-        "a_test-1",
-        "b_test-0",
-        "b_test-1",
-    ]
+    names = [question.id for question in benchmark.questions]
+    assert names == ["a_test-0", "a_test-1", "b_test-0", "b_test-1"]
     assert benchmark.gold["b_test-1"] == "SELECT 1"
     described = column_descriptions(benchmark, "shop")
     assert {key: each.description for key, each in described.items()} == {
@@ -75,9 +64,7 @@ def test_kaggle_dbqa_has_a_file_per_database_and_descriptions_in_its_tables_file
 
 
 @pytest.mark.parametrize("pipeline", ["dac", "few-shot"])
-async def test_kaggle_dbqa_is_shown_training_questions_of_spider(
-    tmp_path: Path, make: Any, pipeline: str
-) -> None:
+async def test_kaggle_dbqa_is_shown_questions_of_spider(tmp_path: Path, make: Any, pipeline: str) -> None:
     files: Files = make("kaggle-dbqa")
     folder = files.data / "kaggle-dbqa"
     shutil.move(files.folder, folder)
@@ -107,9 +94,8 @@ def test_questions_and_databases_of_several_places_are_one_benchmark(bird: Files
     other = bird.folder / "more" / "mall" / "mall.sqlite"
     other.parent.mkdir(parents=True)
     shutil.copy(bird.database, other)
-    bird.write(
-        "more.json", [{"question_id": 11, "db_id": "mall", "question": "How many?", "SQL": "SELECT 2"}]
-    )
+    further = {"question_id": 11, "db_id": "mall", "question": "How many?", "SQL": "SELECT 2"}
+    bird.write("more.json", [further])
     benchmark = bird.load(questions=["dev.json", "more.json"], databases=["dev_databases", "more"])
     assert [question.id for question in benchmark.questions] == ["7", "9", "11"]
     assert (benchmark.missing, benchmark.database_path("mall")) == ({}, other)

@@ -1,6 +1,7 @@
 """Spider 2.0-lite: tasks, documents and accepted results as published."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -96,9 +97,7 @@ def test_without_results_nothing_has_gold_and_without_standards_results_are_refu
     (files.folder / "gold" / "spider2lite_eval.jsonl").unlink()
     with pytest.raises(DataError, match=r"spider2lite_eval.jsonl is missing"):
         files.load()
-    for path in (files.folder / "gold" / "exec_result").iterdir():
-        path.unlink()
-    (files.folder / "gold" / "exec_result").rmdir()
+    shutil.rmtree(files.folder / "gold" / "exec_result")
     assert files.load().results == {}
 
 

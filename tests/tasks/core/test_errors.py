@@ -25,9 +25,7 @@ def test_a_backbones_error_survives_being_kept(transient: bool, fatal: bool) -> 
         ("xyz", [], "There are none."),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest_or_with_all(
-    wrong: str, valid: list[str], said: str
-) -> None:
+def test_a_wrong_name_gets_the_nearest_or_all(wrong: str, valid: list[str], said: str) -> None:
     assert did_you_mean(wrong, valid) == said
 
 

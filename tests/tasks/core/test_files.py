@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -28,47 +29,30 @@ def test_the_file_is_replaced_when_the_block_ends(tmp_path: Path) -> None:
             draft.write_text(text)
             assert not file.exists() or file.read_text() != text
         assert file.read_text() == text
-    assert list(file.parent.iterdir()) == [file]
-
-
-def test_a_failed_block_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
-    file.write_text("whole")
     with pytest.raises(RuntimeError), atomic_write(file) as draft:
         draft.write_text("ha")
         raise RuntimeError
-    assert file.read_text() == "whole"
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_others_may_read_the_file_as_any_new_file(tmp_path: Path) -> None:
-    (tmp_path / "plain").touch()
-    with atomic_write(tmp_path / "written") as draft:
-        draft.touch()
-    assert (tmp_path / "written").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_a_file_that_another_process_creates_meanwhile_stays(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "store.db"
-    with atomic_create(file) as draft:
-        draft.write_text("first")
-    with atomic_create(file) as draft:
-        draft.write_text("second")
-    assert file.read_text() == "first"
+    assert file.read_text() == "second", "a failed block leaves the file as it was"
     assert list(file.parent.iterdir()) == [file]
+    (tmp_path / "plain").touch()
+    assert file.stat().st_mode == (tmp_path / "plain").stat().st_mode, "others may read it as any new file"
 
 
-def test_without_links_a_file_is_created_by_renaming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> None:
-        raise OSError
+def refuse_links(self: Path, target: Path) -> None:
+    raise OSError
 
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    file = tmp_path / "store.db"
+
+@pytest.mark.parametrize("link", [Path.hardlink_to, refuse_links], ids=["by a link", "by renaming"])
+def test_a_file_that_another_process_creates_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, Path], None]
+) -> None:
+    monkeypatch.setattr(Path, "hardlink_to", link)
+    file = tmp_path / "new" / "store.db"
     for text in ("first", "second"):
         with atomic_create(file) as draft:
             draft.write_text(text)
     assert file.read_text() == "first"
-    assert list(tmp_path.iterdir()) == [file]
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_hidden_files_are_neither_databases_nor_questions_nor_predictions(tmp_path: Path) -> None:

@@ -40,9 +40,7 @@ def test_what_ships_is_found_without_being_listed_anywhere() -> None:
     assert LAYOUTS.names() == layouts
 
 
-def test_what_a_package_offers_is_found_by_its_name_and_imported_when_it_is_asked_for(
-    installed: Path,
-) -> None:
+def test_what_a_package_offers_is_found_by_name_and_imported_when_asked_for(installed: Path) -> None:
     registry = shapes()
     assert registry.names() == ("broken", "square", "triangle")
     assert "shapes" not in sys.modules

@@ -60,10 +60,6 @@ def noisy(session: Session, text: str) -> str:
     return text
 
 
-def stubborn(session: Session, seconds: float) -> None:
-    time.sleep(seconds)
-
-
 def own_pid(session: Session) -> int:
     return os.getpid()
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,33 @@ async def together(
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
+def calling(pool: SqlWorkers, database: Database) -> list[asyncio.Task[Any]]:
+    """Six calls under way."""
+    call = partial(pool.together.call, functions.noisy, database, timeout_s=TIMEOUT_S)
+    return [asyncio.create_task(call(name)) for name in "abcdef"]
+
+
+async def senders(
+    before: set[asyncio.Task[Any]], callers: list[asyncio.Task[Any]], steps: int
+) -> set[asyncio.Task[Any]]:
+    """The tasks that send the calls, after some steps of the event loop."""
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    found = asyncio.all_tasks() - before - {*callers}
+    assert found
+    return found
+
+
+STEPS = pytest.mark.parametrize("steps", [1, 3], ids=["before the first message", "while it is under way"])
+
+
 async def test_each_call_gets_its_own_result(pool: Messages, concert: Database) -> None:
     assert await together(pool, functions.noisy, concert, *map(str, range(100))) == [*map(str, range(100))]
     assert max(pool.held) == MAX_CALLS
     assert len(pool.held) < 50
 
 
-async def test_a_call_that_finds_a_worker_free_goes_at_once_and_alone(
-    pool: Messages, concert: Database
-) -> None:
+async def test_a_call_that_finds_a_free_worker_goes_at_once_alone(pool: Messages, concert: Database) -> None:
     for number in range(5):
         assert await together(pool, functions.noisy, concert, f"{number}") == [f"{number}"]
     assert pool.held == [1] * 5
@@ -80,22 +99,14 @@ async def test_calls_on_another_database_go_in_another_message(
     other = build_database(tmp_path / "other.sqlite", "CREATE TABLE other (id)")
     names = "SELECT count(*) FROM sqlite_master WHERE name IN ('singer', 'other')"
     databases = [concert, concert, other, concert, other, other]
-    found = await asyncio.gather(
-        *(
-            pool.together.call(functions.whole_result, each, f"{names} -- {n}", timeout_s=TIMEOUT_S)
-            for n, each in enumerate(databases)
-        )
-    )
-    assert [each.rows for each in found] == [[(1,)]] * 6
-    paths = await asyncio.gather(
-        *(pool.together.call(functions.where, each, None, timeout_s=TIMEOUT_S) for each in databases)
-    )
+    call = partial(pool.together.call, timeout_s=TIMEOUT_S)
+    counting = [call(functions.whole_result, each, f"{names} -- {n}") for n, each in enumerate(databases)]
+    assert [each.rows for each in await asyncio.gather(*counting)] == [[(1,)]] * 6
+    paths = await asyncio.gather(*(call(functions.where, each, None) for each in databases))
     assert paths == [each.location.address for each in databases]
 
 
-async def test_what_is_behind_a_slow_call_goes_with_the_next_message(
-    pool: Messages, concert: Database
-) -> None:
+async def test_what_is_behind_a_slow_call_goes_in_the_next_message(pool: Messages, concert: Database) -> None:
     slow = 4 * MAX_MESSAGE_S
     assert await together(pool, functions.slept, concert, slow, *[0.0] * 7) == [slow, *[0.0] * 7]
     first, *others = pool.held
@@ -110,37 +121,27 @@ async def test_what_one_call_raises_is_raised_to_it_alone(pool: Messages, concer
     assert isinstance(found[1], LookupError)
 
 
-async def test_a_call_that_kills_its_worker_costs_no_other_its_result(
-    pool: Messages, concert: Database
-) -> None:
+async def test_a_call_that_kills_its_worker_costs_no_other_call(pool: Messages, concert: Database) -> None:
     found = await together(pool, functions.die_at, concert, *"abc", "die", *"defgh")
     assert isinstance(found.pop(3), DatabaseUnavailableError)
     assert found == [*"abcdefgh"]
 
 
 @pytest.mark.slow
-async def test_a_call_that_never_ends_costs_no_other_its_result(concert: Database) -> None:
+async def test_a_call_that_never_ends_costs_no_other_call(concert: Database) -> None:
     async with SqlWorkers(1, limits=Limits(timeout_s=1.0, grace_s=0.5, memory_mb=512)) as workers:
         # a worker has a minute more for its first call of a function, which it imports
         await together(workers, functions.slept, concert, *[0.0] * 4)
         await workers.call(functions.slept, concert, 0.0, timeout_s=TIMEOUT_S)
-        found = await asyncio.gather(
-            *(
-                workers.together.call(functions.slept, concert, seconds, timeout_s=0.5)
-                for seconds in (0.0, 300.0, 0.01)
-            ),
-            return_exceptions=True,
-        )
+        call = partial(workers.together.call, functions.slept, concert, timeout_s=0.5)
+        found = await asyncio.gather(*map(call, (0.0, 300.0, 0.01)), return_exceptions=True)
     assert isinstance(found[1], WorkerLost)
     assert found[1].status == "timeout"
     assert (found[0], found[2]) == (0.0, 0.01)
 
 
 async def test_who_is_cancelled_while_waiting_is_not_executed(pool: Messages, concert: Database) -> None:
-    tasks = [
-        asyncio.create_task(pool.together.call(functions.noisy, concert, name, timeout_s=TIMEOUT_S))
-        for name in "abcdef"
-    ]
+    tasks = calling(pool, concert)
     await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[4].cancel()
@@ -151,17 +152,15 @@ async def test_who_is_cancelled_while_waiting_is_not_executed(pool: Messages, co
 
 async def test_closed_workers_end_what_waits(concert: Database) -> None:
     async with SqlWorkers(1) as workers:
-        waiting = [
-            asyncio.create_task(workers.together.call(functions.slept, concert, 300.0, timeout_s=400.0))
-            for _ in range(3)
-        ]
+        call = partial(workers.together.call, functions.slept, concert, timeout_s=400.0)
+        waiting = [asyncio.create_task(call(300.0)) for _ in range(3)]
         await asyncio.sleep(0.3)
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert [str(each) for each in found] == ["the SqlWorkers were closed before the query was done"] * 3
 
 
-@pytest.mark.parametrize("steps", [1, 3], ids=["before the first message", "while it is under way"])
-async def test_who_asks_again_while_everything_is_cancelled_is_answered(
+@STEPS
+async def test_who_asks_again_while_cancelled_is_answered(
     pool: Messages, concert: Database, steps: int
 ) -> None:
     async def stubborn(name: str) -> str:
@@ -172,29 +171,18 @@ async def test_who_asks_again_while_everything_is_cancelled_is_answered(
 
     before = asyncio.all_tasks()
     callers = [asyncio.create_task(stubborn(name)) for name in "abcdef"]
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    senders = asyncio.all_tasks() - before - {*callers}
-    assert senders
-    for task in (*callers, *senders):  # as `asyncio.run` does at its end
+    for task in (*callers, *await senders(before, callers, steps)):  # as `asyncio.run` does at its end
         task.cancel()
     assert await asyncio.wait_for(asyncio.gather(*callers), 60) == [*"abcdef"]
 
 
-@pytest.mark.parametrize("steps", [1, 3], ids=["before the first message", "while it is under way"])
-async def test_a_sender_that_is_cancelled_leaves_its_calls_to_another(
+@STEPS
+async def test_a_cancelled_sender_leaves_its_calls_to_others(
     pool: Messages, concert: Database, steps: int
 ) -> None:
     before = asyncio.all_tasks()
-    callers = [
-        asyncio.create_task(pool.together.call(functions.noisy, concert, name, timeout_s=TIMEOUT_S))
-        for name in "abcdef"
-    ]
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    senders = asyncio.all_tasks() - before - {*callers}
-    assert senders
-    for sender in senders:
+    callers = calling(pool, concert)
+    for sender in await senders(before, callers, steps):
         sender.cancel()
     assert await asyncio.wait_for(asyncio.gather(*callers), 60) == [*"abcdef"]
 

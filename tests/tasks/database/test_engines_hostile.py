@@ -1,12 +1,10 @@
 """Hostile SQL on each engine, through the real workers, on real servers: nothing changes, nothing outside is read."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import duckdb
 import pytest
 
 from tasks.database.database import Database, locate, open_database
@@ -16,6 +14,7 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
 from tests.support.counting import Count, count
+from tests.support.engines import database_on, owned, reader_of
 from tests.support.hostile import Statement, executed, held, statements
 from tests.support.unchanged import verify_unchanged
 
@@ -33,12 +32,9 @@ WITHIN_S = 5.0
 
 @contextmanager
 def on_duckdb(tmp_path: Path) -> Iterator[Database]:
-    path = tmp_path / "concert.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute(TABLE)
-        connection.execute(ROWS)
-    yield open_database(path, "concert")
-    assert [file.name for file in tmp_path.iterdir()] == ["concert.duckdb"]
+    with database_on("duckdb", tmp_path, TABLE, ROWS) as path:
+        yield open_database(locate(path), "concert")
+        assert [str(file) for file in tmp_path.iterdir()] == [path]
 
 
 EXECUTING = """
@@ -54,10 +50,10 @@ SETUP = (TABLE, ROWS, "CREATE SEQUENCE singer_seq", EXECUTING, EXECUTING.replace
 def on_postgresql(tmp_path: Path, *, superuser: bool = False) -> Iterator[Database]:
     with postgres.new_reader(*SETUP) as url:
         # without the readers of tests that run beside this one
-        others = f"rolname LIKE 'crosscheck_reader_%' AND rolname <> '{urlsplit(url).username}'"
+        others = f"rolname LIKE 'crosscheck_reader_%' AND rolname <> '{reader_of(url)}'"
         query = f"SELECT * FROM pg_roles WHERE NOT ({others}) ORDER BY oid"
         roles = postgres.execute(f"{postgres.SERVER}/postgres", query)
-        owner = url.replace(url.partition("@")[0], "postgresql://postgres")
+        owner = owned(url)
         yield open_database(locate(owner if superuser else url, writable=superuser), "concert")
         assert postgres.execute(f"{postgres.SERVER}/postgres", query) == roles
         assert postgres.execute(owner, "SELECT last_value, is_called FROM singer_seq") == [(1, False)]
@@ -67,10 +63,8 @@ def on_postgresql(tmp_path: Path, *, superuser: bool = False) -> Iterator[Databa
 @contextmanager
 def on_mysql(tmp_path: Path, *, superuser: bool = False) -> Iterator[Database]:
     with mariadb.new_database(TABLE, ROWS) as url:
-        name = url.rpartition("/")[2]
-        role = f"mysql://root@{mariadb.HOST}/{name}" if superuser else url
-        yield open_database(locate(role, writable=superuser), "concert")
-        assert mariadb.execute("SHOW TABLES", database=name) == [("singer",)]
+        yield open_database(locate(owned(url) if superuser else url, writable=superuser), "concert")
+        assert mariadb.execute("SHOW TABLES", database=url.rpartition("/")[2]) == [("singer",)]
 
 
 ENGINES = {"duckdb": on_duckdb, "postgresql": on_postgresql, "mysql": on_mysql}
@@ -83,50 +77,52 @@ POWERFUL = {
 @pytest.mark.parametrize("engine", [pytest.param(name, marks=pytest.mark.promise(name)) for name in ENGINES])
 async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path, count: Count) -> None:
     with ENGINES[engine](tmp_path) as database:
-        await run_all(database, engine, count.fault)
-        await score_all(database, engine, count.fault)
+        async with attacked(database) as workers:
+            await run_all(workers, database, engine, count.fault)
+            await score_all(workers, database, engine, count.fault)
 
 
 @pytest.mark.parametrize("engine", POWERFUL)
-async def test_nothing_leaves_the_sandbox_where_a_role_that_may_do_everything_is_accepted(
+async def test_nothing_leaves_the_sandbox_of_a_role_that_may_do_everything(
     engine: str, tmp_path: Path
 ) -> None:
     with POWERFUL[engine](tmp_path) as database:
-        await run_all(database, engine, nullcontext)
+        async with attacked(database) as workers:
+            await run_all(workers, database, engine, nullcontext)
 
 
-async def run_all(
-    database: Database, engine: str, fault: Callable[[str], AbstractContextManager[object]]
-) -> None:
-    corpus = statements(engine)
+@asynccontextmanager
+async def attacked(database: Database) -> AsyncIterator[SqlWorkers]:
+    """Yield workers for an attack; check that afterwards they still answer and nothing has changed."""
     async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
         assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
-        for statement in corpus:
-            with fault(statement.sql):
-                await executed_and_held(workers, database, statement)
+        yield workers
         assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
     assert verify_unchanged([database]) == ()
     assert not list(Path("/tmp").glob("evil*"))
 
 
-async def score_all(
-    database: Database, engine: str, fault: Callable[[str], AbstractContextManager[object]]
-) -> None:
-    corpus = statements(engine)
-    async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
-        assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
-        judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
-        quick = [each for each in corpus if each.expected != "stopped"]
-        for expected, sql in quick:
-            with fault(f"scored, and as gold: {sql}"):
-                wanted = "SELECT 'another result'"
-                verdict = (await judge.verdicts(database, wanted, {"sql": sql}))["sql"]
-                assert expected != "refused" or verdict.status != "ok", verdict
-                verdict = (await judge.verdicts(database, sql, {"sql": wanted}))["sql"]
-                assert expected != "refused" or verdict.gold_status != "ok", verdict
-        assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
+Fault = Callable[[str], AbstractContextManager[object]]
+
+
+async def run_all(workers: SqlWorkers, database: Database, engine: str, fault: Fault) -> None:
+    for statement in statements(engine):
+        with fault(statement.sql):
+            await executed_and_held(workers, database, statement)
     assert verify_unchanged([database]) == ()
-    assert not list(Path("/tmp").glob("evil*"))
+
+
+async def score_all(workers: SqlWorkers, database: Database, engine: str, fault: Fault) -> None:
+    judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
+    wanted = "SELECT 'another result'"
+    for expected, sql in statements(engine):
+        if expected == "stopped":
+            continue
+        with fault(f"scored, and as gold: {sql}"):
+            verdict = (await judge.verdicts(database, wanted, {"sql": sql}))["sql"]
+            assert expected != "refused" or verdict.status != "ok", verdict
+            verdict = (await judge.verdicts(database, sql, {"sql": wanted}))["sql"]
+            assert expected != "refused" or verdict.gold_status != "ok", verdict
 
 
 async def executed_and_held(workers: SqlWorkers, database: Database, statement: Statement) -> None:

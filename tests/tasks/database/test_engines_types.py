@@ -1,23 +1,21 @@
 """Values of every type, as each engine's results give them to rules, prompts and the answer."""
 
 import math
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
-from tasks.database.database import Database, locate, open_database
+from tasks.database.database import locate, open_database
 from tasks.database.plain import plain
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.rules import RULES, comparable_rows
 from tasks.sql.rewriting import Ordering
 from tasks.sql.transpiling import transpile
-from tests.support import mariadb, postgres
+from tests.support.engines import database_on
 
 pytestmark = pytest.mark.slow
 
@@ -114,59 +112,37 @@ MYSQL: dict[str, Any] = {
 }
 
 
-def on_sqlite(tmp_path: Path) -> Iterator[Database]:
-    path = tmp_path / "types.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-    yield open_database(path, "types")
-
-
-def on_duckdb(tmp_path: Path) -> Iterator[Database]:
-    path = tmp_path / "types.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-    yield open_database(path, "types")
-
-
-def on_postgresql(tmp_path: Path) -> Iterator[Database]:
-    with postgres.new_reader("CREATE TABLE t (a int)") as url:
-        yield open_database(locate(url), "types")
-
-
-def on_mysql(tmp_path: Path) -> Iterator[Database]:
-    with mariadb.new_database("CREATE TABLE t (a int)") as url:
-        yield open_database(locate(url), "types")
+@asynccontextmanager
+async def runner_on(engine: str, folder: Path) -> AsyncIterator[DatabaseRunner]:
+    with database_on(engine, folder, "CREATE TABLE t (a INTEGER)") as url:
+        async with SqlWorkers(1) as workers:
+            yield DatabaseRunner(open_database(locate(url), "types"), workers, 20)
 
 
 @pytest.mark.parametrize(
-    ("opened", "types"),
+    ("engine", "types"),
     [
-        (on_sqlite, SQLITE),
-        (on_duckdb, {**EVERYWHERE, **DUCKDB}),
-        (on_postgresql, {**EVERYWHERE, **POSTGRESQL}),
-        (on_mysql, {**EVERYWHERE, **MYSQL}),
+        ("sqlite", SQLITE),
+        ("duckdb", {**EVERYWHERE, **DUCKDB}),
+        ("postgresql", {**EVERYWHERE, **POSTGRESQL}),
+        ("mysql", {**EVERYWHERE, **MYSQL}),
     ],
-    ids=["sqlite", "duckdb", "postgresql", "mysql"],
 )
-async def test_values_of_every_type_are_plain(opened: Any, types: dict[str, Any], tmp_path: Path) -> None:
-    for database in opened(tmp_path):
-        async with SqlWorkers(1) as workers:
-            found = {}
-            for sql in types:
-                execution = await workers.execute(database, f"SELECT {sql}", timeout_s=20)
-                assert execution.ok, (sql, execution.error)
-                found[sql] = execution.rows[0][0]
+async def test_values_of_every_type_are_plain(engine: str, types: dict[str, Any], tmp_path: Path) -> None:
+    async with runner_on(engine, tmp_path) as runner:
+        executions = {sql: await runner.run(f"SELECT {sql}") for sql in types}
+    assert [(sql, each.error) for sql, each in executions.items() if not each.ok] == []
+    found = {sql: each.rows[0][0] for sql, each in executions.items()}
     wrong = {sql: (found[sql], value) for sql, value in types.items() if not same(found[sql], value)}
     assert wrong == {}
 
 
 @pytest.mark.parametrize(
-    ("opened", "double", "exact"),
-    [(on_duckdb, "DOUBLE", False), (on_postgresql, "DOUBLE PRECISION", True), (on_mysql, "DOUBLE", True)],
-    ids=["duckdb", "postgresql", "mysql"],
+    ("engine", "double", "exact"),
+    [("duckdb", "DOUBLE", False), ("postgresql", "DOUBLE PRECISION", True), ("mysql", "DOUBLE", True)],
 )
 async def test_a_servers_decimal_is_equal_to_the_double_of_the_very_same_value_alone(
-    opened: Any, double: str, exact: bool, tmp_path: Path
+    engine: str, double: str, exact: bool, tmp_path: Path
 ) -> None:
     # as psycopg2 and PyMySQL return them to BIRD mini-dev's evaluator, and Python compares Decimal with float
     pairs = {
@@ -176,15 +152,9 @@ async def test_a_servers_decimal_is_equal_to_the_double_of_the_very_same_value_a
         ("CAST(2.5 AS DECIMAL(9, 4))", f"CAST(2.5 AS {double})"): True,
         ("CAST(3 AS DECIMAL(9, 4))", "3"): True,
     }
-    for database in opened(tmp_path):
-        async with SqlWorkers(1) as workers:
-            found = {
-                (one, other): await DatabaseRunner(database, workers, 20).agree(
-                    f"SELECT {one}", f"SELECT {other}"
-                )
-                for one, other in pairs
-            }
-    assert found == pairs
+    async with runner_on(engine, tmp_path) as runner:
+        found = [await runner.agree(f"SELECT {one}", f"SELECT {other}") for one, other in pairs]
+    assert dict(zip(pairs, found, strict=True)) == pairs
 
 
 VALUES = "SELECT a FROM (SELECT 1 AS a UNION ALL SELECT NULL UNION ALL SELECT 2) AS v ORDER BY "
@@ -192,30 +162,26 @@ ORDERED = ("a", "a DESC", "a IS NOT NULL, a", "a IS NULL, a")
 
 
 @pytest.mark.parametrize(
-    ("opened", "dialect", "up", "down"),
+    ("engine", "up", "down"),
     [
-        (on_sqlite, "sqlite", (None, 1, 2), (2, 1, None)),
-        (on_mysql, "mysql", (None, 1, 2), (2, 1, None)),
-        (on_postgresql, "postgres", (1, 2, None), (None, 2, 1)),
-        (on_duckdb, "duckdb", (1, 2, None), (2, 1, None)),
+        ("sqlite", (None, 1, 2), (2, 1, None)),
+        ("mysql", (None, 1, 2), (2, 1, None)),
+        ("postgresql", (1, 2, None), (None, 2, 1)),
+        ("duckdb", (1, 2, None), (2, 1, None)),
     ],
-    ids=["sqlite", "mysql", "postgresql", "duckdb"],
 )
 async def test_nulls_are_where_the_engine_orders_them_and_rules_of_order_see_that(
-    opened: Any, dialect: str, up: tuple[Any, ...], down: tuple[Any, ...], tmp_path: Path
+    engine: str, up: tuple[Any, ...], down: tuple[Any, ...], tmp_path: Path
 ) -> None:
-    for database in opened(tmp_path):
-        async with SqlWorkers(1) as workers:
-            asked = [VALUES + order for order in ORDERED]
-            asked += [transpile(sql, "sqlite", dialect).sql for sql in asked[:2]]
-            done = [await workers.execute(database, sql, timeout_s=20) for sql in asked]
+    asked = [VALUES + order for order in ORDERED]
+    async with runner_on(engine, tmp_path) as runner:
+        asked += [transpile(sql, "sqlite", runner.database.dialect).sql for sql in asked[:2]]
+        done = [await runner.run(sql) for sql in asked]
     assert all(execution.ok for execution in done), done
     gold, falling, nulls_first, nulls_last, *translated = (execution.rows for execution in done)
     assert (gold, falling) == (tuple((a,) for a in up), tuple((a,) for a in down))
-    assert translated == [
-        ((None,), (1,), (2,)),
-        ((2,), (1,), (None,)),
-    ]  # a translated gold keeps SQLite's order
+    # a translated gold keeps SQLite's order
+    assert translated == [((None,), (1,), (2,)), ((2,), (1,), (None,))]
     for rule, sees in {"spider": True, "strict": True, "bird": False, "subset": False}.items():
         first, last = (
             RULES[rule].matches(gold, other, Ordering(anywhere=True, outermost=True))

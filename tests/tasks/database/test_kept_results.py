@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from tasks.database.sandbox.session import (
 )
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tests.support import mariadb, postgres
+from tests.support.engines import SERVERS
+from tests.tasks.database.conftest import Build
 
 TABLE = "CREATE TABLE town (name VARCHAR(50))"
 NAMES = "SELECT name FROM town ORDER BY name"
@@ -52,11 +53,9 @@ class Counted:
 
 
 @pytest.fixture
-def town(build_database: Callable[[Path, str], Database], tmp_path: Path) -> Iterator[Counted]:
-    database = build_database(
-        tmp_path / "town.sqlite", f"{TABLE}; INSERT INTO town VALUES ('Rome'), ('Oslo')"
-    )
-    counted = Counted(database)
+def town(build_database: Build, tmp_path: Path) -> Iterator[Counted]:
+    rows = "INSERT INTO town VALUES ('Rome'), ('Oslo')"
+    counted = Counted(build_database(tmp_path / "town.sqlite", f"{TABLE}; {rows}"))
     yield counted
     counted.session.close()
 
@@ -68,17 +67,17 @@ def test_a_kept_result_is_returned_whole_without_another_execution(town: Counted
     assert town.session.run_known(NAMES, timeout_s=60) == first
 
 
-def test_only_what_is_to_be_kept_is_kept(town: Counted) -> None:
-    assert town.executed(NAMES, NAMES, keep=False) == 2
-
-
-def test_a_query_that_asks_for_the_time_or_random_numbers_is_executed_each_time(town: Counted) -> None:
-    assert town.executed(RANDOM, RANDOM) == 2
-    assert town.session.run_known(RANDOM, timeout_s=60) != town.session.run_known(RANDOM, timeout_s=60)
-
-
-def test_a_query_that_fails_is_executed_each_time(town: Counted) -> None:
-    assert town.executed("SELECT nothing FROM town", "SELECT nothing FROM town") == 2
+@pytest.mark.parametrize(
+    ("sql", "keep"),
+    [
+        pytest.param(NAMES, False, id="not to be kept"),
+        pytest.param(RANDOM, True, id="random numbers"),
+        pytest.param("SELECT nothing FROM town", True, id="failing"),
+        pytest.param(f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town", True, id="large"),
+    ],
+)
+def test_a_query_is_executed_each_time(town: Counted, sql: str, keep: bool) -> None:
+    assert town.executed(sql, sql, keep=keep) == 2
 
 
 def test_a_run_that_took_longer_than_the_limit_is_no_answer_to_a_shorter_one(town: Counted) -> None:
@@ -86,21 +85,13 @@ def test_a_run_that_took_longer_than_the_limit_is_no_answer_to_a_shorter_one(tow
     assert town.executed(NAMES, timeout_s=taken / 2) == 1
 
 
-def test_a_result_that_is_large_is_not_kept(town: Counted) -> None:
-    large = f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town"
-    assert town.executed(large, large) == 2
-
-
-def test_a_changed_file_forgets_everything(town: Counted) -> None:
+def test_a_file_that_changed_or_is_gone_gives_no_kept_result(town: Counted) -> None:
     assert town.executed(NAMES, NAMES) == 1
     with closing(sqlite3.connect(town.path)) as connection, connection:
         connection.execute("INSERT INTO town VALUES ('Bern')")
     os.utime(town.path, ns=(1, 1))
-    assert [name for (name,) in town.session.run_known(NAMES, timeout_s=60).rows] == ["Bern", "Oslo", "Rome"]
-
-
-def test_a_file_that_is_gone_gives_no_kept_result(town: Counted) -> None:
-    assert town.executed(NAMES) == 1
+    changed = town.session.run_known(NAMES, timeout_s=60, keep=True)
+    assert changed.rows == [("Bern",), ("Oslo",), ("Rome",)]
     town.path.unlink()
     with pytest.raises(DatabaseUnavailableError):
         town.session.run_known(NAMES, timeout_s=60)
@@ -117,9 +108,9 @@ def test_the_least_recently_used_results_make_room() -> None:
     assert MAX_KEPT_BYTES // MAX_RESULT_BYTES <= len(known) < len(sqls) // 2
 
 
-@pytest.mark.parametrize("opened", [postgres.new_reader, mariadb.new_database])
-def test_a_server_executes_each_time_because_others_write_to_it(opened: Callable[..., object]) -> None:
-    with opened(TABLE, "INSERT INTO town VALUES ('Rome')") as url:  # type: ignore[attr-defined]
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_executes_each_time_because_others_write_to_it(server: str) -> None:
+    with SERVERS[server](TABLE, "INSERT INTO town VALUES ('Rome')") as url:
         counted = Counted(open_database(locate(url), "town"))
         try:
             assert counted.executed(NAMES, NAMES) == 2
@@ -128,11 +119,10 @@ def test_a_server_executes_each_time_because_others_write_to_it(opened: Callable
 
 
 async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_result_is_chance(
-    build_database: Callable[[Path, str], Database], tmp_path: Path
+    build_database: Build, tmp_path: Path
 ) -> None:
-    database = build_database(
-        tmp_path / "towns.sqlite", f"{TABLE}; INSERT INTO town VALUES ('Rome'), ('Rome')"
-    )
+    rows = "INSERT INTO town VALUES ('Rome'), ('Rome')"
+    database = build_database(tmp_path / "towns.sqlite", f"{TABLE}; {rows}")
     distinct = "SELECT DISTINCT name FROM town"
     async with SqlWorkers(1) as workers:
         judge = Judge(workers, ("bird", "spider", "strict"), 30.0)

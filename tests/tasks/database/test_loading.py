@@ -19,6 +19,8 @@ from tasks.database.sandbox import process
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.workers import SqlWorkers
 from tests.support import mariadb, postgres
+from tests.support.engines import owned
+from tests.tasks.database.conftest import Build
 
 pytestmark = pytest.mark.slow
 
@@ -44,16 +46,10 @@ ROWS = (
 )
 
 
-def sqlite(path: Path, script: str) -> Database:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(script)
-    return open_database(path, path.stem)
-
-
 @pytest.fixture
-def shop(tmp_path: Path) -> Database:
+def shop(build_database: Build, tmp_path: Path) -> Database:
     """A small SQLite database with a column of everything."""
-    return sqlite(tmp_path / "shop.sqlite", SHOP)
+    return build_database(tmp_path / "shop.sqlite", SHOP)
 
 
 @pytest.fixture(params=["duckdb", "postgresql", "mysql"])
@@ -66,7 +62,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]
             yield locate(url, writable=True)
     else:
         with mariadb.new_database() as url:
-            yield locate(f"mysql://root@{mariadb.HOST}/{url.rpartition('/')[2]}", writable=True)
+            yield locate(owned(url), writable=True)
 
 
 async def test_a_copy_has_the_values_as_sqlite_reads_them(shop: Database, target: Location) -> None:
@@ -92,9 +88,7 @@ WHERE table_schema = database() AND referenced_table_name IS NOT NULL"""
 
 
 @pytest.mark.parametrize("target", ["mysql"], indirect=True)
-def test_a_copy_that_was_killed_while_it_added_foreign_keys_gets_them_the_next_time(
-    shop: Database, target: Location
-) -> None:
+def test_a_copy_that_was_killed_before_its_foreign_keys_gets_them(shop: Database, target: Location) -> None:
     """MySQL keeps what each statement has changed, so that a killed call leaves tables without their last keys."""
     database = target.address.rpartition("/")[2]
 
@@ -124,26 +118,24 @@ UPDATE number SET large = -9223372036854775808 WHERE id = 3;
 
 
 async def test_large_integers_beside_reals_and_all_digits_of_doubles_arrive(
-    target: Location, tmp_path: Path
+    target: Location, build_database: Build, tmp_path: Path
 ) -> None:
-    source = sqlite(tmp_path / "numbers.sqlite", NUMBERS)
+    source = build_database(tmp_path / "numbers.sqlite", NUMBERS)
     copy_database(source, target)
+    copy = open_database(target, "numbers")
     async with SqlWorkers(1) as workers:
         sql = "SELECT whole, mixed, small FROM number ORDER BY id"
-        before = await workers.execute(source, sql)
-        copied = await workers.execute(open_database(target, "numbers"), sql)
-        large = await workers.execute(
-            open_database(target, "numbers"), "SELECT large FROM number ORDER BY id"
-        )
+        before, copied = await workers.execute(source, sql), await workers.execute(copy, sql)
+        large = await workers.execute(copy, "SELECT large FROM number ORDER BY id")
     assert copied.rows == before.rows
     assert large.rows == (("9007199254740993",), ("0.30000000000000004",), ("-9223372036854775808",))
 
 
-async def test_texts_that_end_in_blanks_stay_different(target: Location, tmp_path: Path) -> None:
-    source = sqlite(
-        tmp_path / "code.sqlite",
-        "CREATE TABLE code (id TEXT PRIMARY KEY, name TEXT); INSERT INTO code VALUES ('a', 'x'), ('a ', 'x ')",
+async def test_blanks_at_the_end_stay(target: Location, build_database: Build, tmp_path: Path) -> None:
+    script = (
+        "CREATE TABLE code (id TEXT PRIMARY KEY, name TEXT); INSERT INTO code VALUES ('a', 'x'), ('a ', 'x ')"
     )
+    source = build_database(tmp_path / "code.sqlite", script)
     assert copy_database(source, target).notes == ()
     async with SqlWorkers(1) as workers:
         copy = open_database(target, "code")
@@ -164,9 +156,9 @@ CREATE TABLE blank (id TEXT PRIMARY KEY); INSERT INTO blank VALUES ('');
 
 
 async def test_odd_names_are_copied_and_a_key_that_does_not_hold_is_left_out(
-    target: Location, tmp_path: Path
+    target: Location, build_database: Build, tmp_path: Path
 ) -> None:
-    source = sqlite(tmp_path / "odd.sqlite", ODD_NAMES)
+    source = build_database(tmp_path / "odd.sqlite", ODD_NAMES)
     done = copy_database(source, target)
     assert [note for note in done.notes if note.startswith("wide_key: without its primary key")]
     keys = [note for note in done.notes if "foreign key" in note]
@@ -179,26 +171,19 @@ async def test_odd_names_are_copied_and_a_key_that_does_not_hold_is_left_out(
             assert set(found[0].rows) == set(found[1].rows) and found[0].rows
 
 
-def test_keys_that_hold_are_copied(shop: Database, target: Location) -> None:
+def test_keys_that_hold_are_copied_and_a_whole_copy_not_made_again(shop: Database, target: Location) -> None:
     done = copy_database(shop, target)
     schema = open_database(target, "shop").schema
-    assert {table.name: table.primary_key for table in schema.tables} == {
-        "odd": (),
-        "shop": ("id",),
-        "town": ("id",),
-    }
+    primary = {table.name: table.primary_key for table in schema.tables}
+    assert primary == {"odd": (), "shop": ("id",), "town": ("id",)}
+    again = copy_database(shop, target)
+    assert (done.copied, again.copied, again.rows) == (True, False, done.rows)
     keys = {(key.table, key.columns, key.parent) for key in schema.foreign_keys}
     if target.engine == "duckdb":
         assert keys == set() and "DuckDB's copy has no foreign keys." in done.notes
     else:
         assert keys == {("shop", ("town",), "town"), ("shop", ("partner",), "shop")}
         assert [note for note in done.notes if "foreign key odd (d) to town" in note]
-
-
-def test_a_complete_copy_is_not_made_again(shop: Database, target: Location) -> None:
-    first = copy_database(shop, target)
-    again = copy_database(shop, target)
-    assert (first.copied, again.copied, again.rows) == (True, False, first.rows)
 
 
 def test_tables_of_others_and_incomplete_copies_are_never_touched(shop: Database, target: Location) -> None:
@@ -231,14 +216,11 @@ ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELEC
 HOURS = "instr(zeroblob(30000000), zeroblob(15000000) || x'01')"
 
 
-def hostile(path: Path, column: str) -> Database:
-    """A database whose second table computes a column of every row."""
-    return sqlite(
-        path,
-        "CREATE TABLE first (a); INSERT INTO first VALUES (1), (2);"
-        f"CREATE TABLE then_this (a); INSERT INTO then_this VALUES (1); CREATE VIEW endless AS {ENDLESS};"
-        f"ALTER TABLE then_this ADD COLUMN b AS ({column})",
-    )
+HOSTILE = f"""
+CREATE TABLE first (a); INSERT INTO first VALUES (1), (2);
+CREATE TABLE then_this (a); INSERT INTO then_this VALUES (1); CREATE VIEW endless AS {ENDLESS};
+ALTER TABLE then_this ADD COLUMN b AS """
+"""A database whose second table computes a column of every row."""
 
 
 def tables_of(target: Location) -> list[str]:
@@ -249,21 +231,20 @@ def tables_of(target: Location) -> list[str]:
 
 
 def test_a_file_whose_values_are_huge_is_refused_and_nothing_of_it_copied(
-    target: Location, tmp_path: Path
+    target: Location, build_database: Build, tmp_path: Path
 ) -> None:
-    source = hostile(tmp_path / "shop.sqlite", "zeroblob(900000000)")
-    with pytest.raises(
-        DataError, match=r'"shop": SQLite cannot read .*shop\.sqlite \(string or blob too big'
-    ):
+    source = build_database(tmp_path / "shop.sqlite", f"{HOSTILE} (zeroblob(900000000))")
+    said = r'"shop": SQLite cannot read .*shop\.sqlite \(string or blob too big'
+    with pytest.raises(DataError, match=said):
         copy_database(source, target)
     assert tables_of(target) == []
 
 
 def test_a_file_that_computes_for_hours_ends_in_one_message_and_nothing_of_it_is_copied(
-    target: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: Location, build_database: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "START_S", 5.0)
-    source = hostile(tmp_path / "shop.sqlite", "a")
+    source = build_database(tmp_path / "shop.sqlite", f"{HOSTILE} (a)")
     with closing(sqlite3.connect(source.path)) as connection:
         connection.executescript(f"ALTER TABLE then_this ADD COLUMN c AS ({HOURS})")
     source = replace(source, schema=open_database(source.path, "shop", sample_rows=0).schema)
@@ -274,11 +255,11 @@ def test_a_file_that_computes_for_hours_ends_in_one_message_and_nothing_of_it_is
 
 
 def test_a_damaged_file_ends_in_one_message_and_nothing_of_it_is_copied(
-    target: Location, tmp_path: Path
+    target: Location, build_database: Build, tmp_path: Path
 ) -> None:
-    many = "INSERT INTO b SELECT value, hex(zeroblob(500)) FROM generate_series(1, 2000)"
-    many = many.replace("generate_series(1, 2000)", "json_each(printf('[%.*c1]', 3998, '1,'))")
-    source = sqlite(tmp_path / "shop.sqlite", f"CREATE TABLE a (x); CREATE TABLE b (x, y); {many}")
+    many = "INSERT INTO b SELECT value, hex(zeroblob(500)) FROM json_each(printf('[%.*c1]', 3998, '1,'))"
+    tables = "CREATE TABLE a (x); CREATE TABLE b (x, y)"
+    source = build_database(tmp_path / "shop.sqlite", f"{tables}; {many}")
     content = source.path.read_bytes()
     source.path.write_bytes(content[: len(content) // 2] + b"\xff" * (len(content) // 2))
     with pytest.raises((DataError, DatabaseUnavailableError), match=r"shop\.sqlite .*malformed"):
@@ -303,10 +284,8 @@ def test_a_missing_database_is_created_with_texts_in_the_order_of_their_bytes(sh
         new = f"{url}_new"
         try:
             assert copy_database(shop, locate(new)).copied
-            assert postgres.execute(new, "SELECT 'B' < 'a', Name FROM town ORDER BY 2") == [
-                (True, "Oslo"),
-                (True, "Rome"),
-            ]
+            names = postgres.execute(new, "SELECT 'B' < 'a', Name FROM town ORDER BY 2")
+            assert names == [(True, "Oslo"), (True, "Rome")]
         finally:
             postgres.execute(url, f"DROP DATABASE IF EXISTS {new.rpartition('/')[2]} WITH (FORCE)")
 

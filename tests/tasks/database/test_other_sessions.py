@@ -16,6 +16,7 @@ from tasks.database.limits import RefusedError
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.server_gate import MysqlGate, PostgresqlGate
 from tests.support import mariadb, postgres
+from tests.support.engines import SERVERS, owned, reader_of
 from tests.support.hostile import statements
 
 TABLES = ("CREATE TABLE singer (id INTEGER, name VARCHAR(50))", "INSERT INTO singer VALUES (1, 'Ann')")
@@ -33,19 +34,14 @@ ROLES = [("postgresql", False), ("postgresql", True), ("mysql", False), ("mysql"
 
 @contextmanager
 def served(kind: str, *, superuser: bool) -> Iterator[tuple[str, Database]]:
-    opened = postgres.new_reader(*TABLES) if kind == "postgresql" else mariadb.new_database(*TABLES)
-    with opened as url:
-        if superuser:
-            reader = url.partition("//")[2].partition("@")[0]
-            url = url.replace(f"{reader}@", "postgres@" if kind == "postgresql" else "root@")
-        yield url, open_database(locate(url, writable=superuser), "concert")
+    with SERVERS[kind](*TABLES) as url:
+        role = owned(url) if superuser else url
+        yield role, open_database(locate(role, writable=superuser), "concert")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "superuser"), ROLES, ids=str)
-async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_it(
-    kind: str, superuser: bool
-) -> None:
+async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_beside_it(kind: str, superuser: bool) -> None:
     with served(kind, superuser=superuser) as (_, database):
         async with SqlWorkers(2) as workers:
             gold = asyncio.create_task(workers.execute(database, GOLDS[kind], timeout_s=45.0))
@@ -70,9 +66,8 @@ async def test_postgresql_itself_shows_no_gold_to_other_sessions_of_its_role(sup
             shown: list[tuple[object, ...]] = []
             while not gold.done() and not any("....." in str(query) for (query,) in shown):
                 await asyncio.sleep(0.2)
-                shown += postgres.execute(
-                    url, "SELECT query FROM pg_stat_activity WHERE application_name = 'crosscheck'"
-                )
+                query = "SELECT query FROM pg_stat_activity WHERE application_name = 'crosscheck'"
+                shown += postgres.execute(url, query)
             gold.cancel()
             await asyncio.wait([gold])
         assert any("....." in str(query) for (query,) in shown)
@@ -140,15 +135,17 @@ def test_the_check_takes_linear_time(part: str) -> None:
                 with suppress(RefusedError):
                     gate.check(sql)
 
-        return min(
-            timeit.repeat(check, timer=time.thread_time, number=1, repeat=2)
-        )  # without garbage collection
+        # without garbage collection
+        return min(timeit.repeat(check, timer=time.thread_time, number=1, repeat=2))
 
     assert seconds(60_000) < 8 * seconds(15_000) + 0.1, "four times the text; the square would be 16"
 
 
 def test_mariadb_reads_tokens_as_the_check_does() -> None:
-    with mariadb.new_database(*TABLES) as url, mariadb_connection(url) as connection:
+    with (
+        mariadb.new_database(*TABLES) as url,
+        pymysql.connect(host=mariadb.HOST, user=reader_of(url)) as connection,
+    ):
         for sql, expected in (
             ("SELECT 1 --\x7f '\n+ 1", 2),
             (r"SELECT 'a\'b' AS a", "a'b"),
@@ -162,23 +159,9 @@ def test_mariadb_reads_tokens_as_the_check_does() -> None:
             assert MysqlGate().check(sql)
 
 
-@contextmanager
-def mariadb_connection(url: str) -> Iterator["pymysql.Connection[pymysql.cursors.Cursor]"]:
-    user, _, rest = url.partition("//")[2].partition("@")
-    connection = pymysql.connect(host=mariadb.HOST, user=user, database=rest.rpartition("/")[2])
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
 def test_a_column_with_the_name_of_a_refused_function_is_read() -> None:
-    with (
-        postgres.new_reader(
-            "CREATE TABLE t (nextval integer, system text)", "INSERT INTO t VALUES (7, 'x')"
-        ) as url,
-        psycopg.connect(url) as connection,
-    ):
+    table = "CREATE TABLE t (nextval integer, system text)"
+    with postgres.new_reader(table) as url, psycopg.connect(url) as connection:
         gate = gate_of(connection)
         assert gate.check("SELECT t.nextval, t.system, t.time_in FROM (SELECT *, 1 AS time_in FROM t) t")
         with pytest.raises(RefusedError, match="pg_sleep"):

@@ -40,14 +40,11 @@ migrate(Path(sys.argv[1]))
 
 
 @pytest.mark.slow
-def test_prefects_database_is_migrated_once_by_two_processes_and_then_copied(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_two_processes_migrate_prefects_database_once_and_then_copy_it(tmp_path: Path, cache: Path) -> None:
     first = tmp_path / "first" / "prefect.db"
     create_database(first)
     assert not first.exists()
     environment = os.environ | {"PREFECT_HOME": str(first.parent), "PYTHONPATH": str(ROOT)}
-    environment.pop("PREFECT_API_URL", None)
     program = [sys.executable, "-c", MIGRATED_BY_PREFECT, str(first)]
     migrating = [subprocess.Popen(program, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
     assert [process.communicate()[1] for process in migrating] == [b"", b""]

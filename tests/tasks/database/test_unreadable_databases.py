@@ -5,8 +5,8 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
@@ -21,6 +21,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
+from tests.support.engines import SERVERS, owned, reader_of
 from tests.support.gateway import gateway_to
 
 pytestmark = pytest.mark.slow
@@ -36,31 +37,20 @@ async def workers() -> AsyncIterator[SqlWorkers]:
         yield pool
 
 
-def build(path: Path) -> None:
-    """Write a database of some megabytes, so that queries read pages that opening it does not."""
-    if path.suffix == ".sqlite":
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("CREATE TABLE town (id INTEGER PRIMARY KEY, name TEXT)")
-            names = ((f"{n:0100}",) for n in range(ROWS))
-            connection.executemany("INSERT INTO town (name) VALUES (?)", names)
-            connection.commit()
-    elif path.suffix == ".duckdb":
-        with duckdb.connect(str(path)) as other:
-            other.execute(
-                "CREATE TABLE town AS SELECT i AS id, format('{:0100d}', hash(i)) AS name FROM "
-                f"range({ROWS}) AS r(i)"
-            )
-    else:
-        path.mkdir()
-        (path / "town.csv").write_text("id,name\n" + "".join(f"{n},{n:0100}x\n" for n in range(ROWS)))
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a database of each kind, to be copied."""
+    """A folder with a database of each kind, so large that queries read pages that opening it does not."""
     folder = tmp_path_factory.mktemp("towns")
-    for name in ("town.sqlite", "town.duckdb", "folder"):
-        build(folder / name)
+    with closing(sqlite3.connect(folder / "town.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE town (id INTEGER PRIMARY KEY, name TEXT)")
+        names = ((f"{n:0100}",) for n in range(ROWS))
+        connection.executemany("INSERT INTO town (name) VALUES (?)", names)
+    with duckdb.connect(str(folder / "town.duckdb")) as other:
+        columns = "i AS id, format('{:0100d}', hash(i)) AS name"
+        other.execute(f"CREATE TABLE town AS SELECT {columns} FROM range({ROWS}) AS r(i)")
+    (folder / "folder").mkdir()
+    rows = "".join(f"{n},{n:0100}x\n" for n in range(ROWS))
+    (folder / "folder" / "town.csv").write_text(f"id,name\n{rows}")
     return folder
 
 
@@ -194,26 +184,17 @@ async def test_a_query_that_needs_more_than_duckdbs_memory_gets_a_verdict_and_wr
     assert [file.name for file in tmp_path.iterdir()] == ["town.duckdb"]
 
 
-@contextmanager
-def served(kind: str) -> Iterator[tuple[str, int]]:
-    """Yield the URL of a database with one table, and the port of its server."""
-    tables = (
-        "CREATE TABLE town (id INTEGER, name VARCHAR(50))",
-        "INSERT INTO town VALUES (1, 'Oslo'), (2, 'Rome')",
-    )
-    if kind == "postgresql":
-        with postgres.new_reader(*tables) as url:
-            yield url, 5432
-    else:
-        with mariadb.new_database(*tables) as url:
-            yield url, 3306
+TABLES = (
+    "CREATE TABLE town (id INTEGER, name VARCHAR(50))",
+    "INSERT INTO town VALUES (1, 'Oslo'), (2, 'Rome')",
+)
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+@pytest.mark.parametrize(("kind", "port"), [("postgresql", 5432), ("mysql", 3306)])
 async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_it_is_back(
-    kind: str, workers: SqlWorkers, tmp_path: Path
+    kind: str, port: int, workers: SqlWorkers, tmp_path: Path
 ) -> None:
-    with served(kind) as (url, port), gateway_to(port) as gateway:
+    with SERVERS[kind](*TABLES) as url, gateway_to(port) as gateway:
         near = url.replace("127.0.0.1:5432", "127.0.0.1").replace("127.0.0.1", f"127.0.0.1:{gateway.port}")
         database = open_database(locate(near), "town")
         assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
@@ -229,16 +210,14 @@ async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_
         assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+@pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize("cancel", [True, False], ids=["query", "session"])
-async def test_a_query_that_somebody_else_ends_is_no_timeout_and_no_error(
-    kind: str, workers: SqlWorkers, cancel: bool
-) -> None:
+async def test_a_query_that_others_end_is_no_timeout(kind: str, workers: SqlWorkers, cancel: bool) -> None:
     slow = {
         "postgresql": "SELECT count(*) FROM generate_series(1, 300000000)",
         "mysql": "SELECT count(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b",
     }[kind]
-    with served(kind) as (url, _):
+    with SERVERS[kind](*TABLES) as url:
         database = open_database(locate(url), "town")
         assert (await workers.execute(database, "SELECT 1")).ok
         ending = threading.Event()
@@ -260,13 +239,11 @@ async def test_a_query_that_somebody_else_ends_is_no_timeout_and_no_error(
 
 def end_sessions(kind: str, url: str, *, cancel: bool) -> None:
     """Cancel the queries of a database's reader, or end its sessions, as an administrator does."""
-    reader = url.partition("//")[2].partition("@")[0]
+    reader = reader_of(url)
     if kind == "postgresql":
         end = "pg_cancel_backend" if cancel else "pg_terminate_backend"
-        postgres.execute(
-            url.replace(f"{reader}@", "postgres@"),
-            f"SELECT {end}(pid) FROM pg_stat_activity WHERE usename = '{reader}' AND query LIKE '-- limit %'",
-        )
+        sessions = f"FROM pg_stat_activity WHERE usename = '{reader}' AND query LIKE '-- limit %'"
+        postgres.execute(owned(url), f"SELECT {end}(pid) {sessions}")
         return
     listed = f"SELECT id FROM information_schema.processlist WHERE user = '{reader}' AND info RLIKE 'seq_1_to_|SLEEP'"
     for (session,) in mariadb.execute(listed):
@@ -276,18 +253,17 @@ def end_sessions(kind: str, url: str, *, cancel: bool) -> None:
             return
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+@pytest.mark.parametrize("kind", SERVERS)
 async def test_a_server_that_still_runs_queries_after_their_time_gets_no_more(kind: str) -> None:
     def run_on(url: str) -> None:
         with suppress(psycopg.Error, pymysql.Error):  # it is cancelled
             if kind == "postgresql":
                 postgres.execute(url, "-- limit 0 \nSELECT pg_sleep(60)")
                 return
-            reader = url.partition("//")[2].partition("@")[0]
-            with pymysql.connect(host=mariadb.HOST, user=reader) as connection, connection.cursor() as cursor:
-                cursor.execute("/* limit 0 */ SELECT SLEEP(60)")
+            with pymysql.connect(host=mariadb.HOST, user=reader_of(url)) as connection:
+                connection.cursor().execute("/* limit 0 */ SELECT SLEEP(60)")
 
-    with served(kind) as (url, _):
+    with SERVERS[kind](*TABLES) as url:
         database = open_database(locate(url), "town")
         threads = [threading.Thread(target=run_on, args=(url,)) for _ in range(3)]
         for thread in threads[:2]:

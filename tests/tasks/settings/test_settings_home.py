@@ -1,4 +1,4 @@
-"""Where things are: options before environment before defaults, and errors that say what to do."""
+"""Where things and shared stores are: options before environment before defaults, and errors that say what to do."""
 
 import os
 from collections.abc import Callable
@@ -11,9 +11,7 @@ from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home,
 from tests.support.in_process import run
 
 
-def test_the_home_is_the_option_else_the_environment_else_a_hidden_folder_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_is_where_named_else_hidden_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "named"))
     assert find_home(str(tmp_path / "option" / "deep")).path == tmp_path / "option" / "deep"
@@ -42,9 +40,7 @@ def test_a_home_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
         find_home(str(folder))
 
 
-def test_the_data_are_at_the_option_else_the_environment_else_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_are_where_named_else_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CROSSCHECK_DATA", str(tmp_path / "named"))
     assert find_data("~/x") == Path.home() / "x"
@@ -53,9 +49,7 @@ def test_the_data_are_at_the_option_else_the_environment_else_here(
     assert find_data() == tmp_path / "data"
 
 
-def test_the_configuration_is_the_checkouts_unless_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_configuration_is_the_checkouts_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CROSSCHECK_CONF", raising=False)
     monkeypatch.chdir(tmp_path)
     assert find_conf() == CHECKOUT / "conf"
@@ -82,3 +76,57 @@ def test_a_path_that_is_not_utf8_is_an_error(
     monkeypatch.setenv(name, os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     with pytest.raises(ConfigurationError, match="bytes that are not UTF-8"):
         find()
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_stores_are_in_the_working_folder_by_default(
+    monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    for name in ("CROSSCHECK_REPLIES", "CROSSCHECK_STAGES"):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert find_replies(Home(Path("home"))) == Home(Path("home")).replies
+    assert find_stages() == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("postgres://host/db", "postgres://host/db"),
+        ("postgresql+psycopg://h/d", "postgresql+psycopg://h/d"),
+        ("shared/replies.sqlite", Path.cwd() / "shared" / "replies.sqlite"),
+    ],
+)
+def test_replies_may_be_in_another_file_or_in_postgresql(
+    monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_REPLIES", value)
+    assert find_replies(Home(Path("home"))) == place
+
+
+def test_another_kind_of_database_is_refused_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_REPLIES", "mysql://me:s3cret@host/db")
+    with pytest.raises(ConfigurationError, match=r"mysql://.*postgresql://user@host/database") as caught:
+        find_replies(Home(Path("home")))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("s3://bucket/stages/", "s3://bucket/stages"),
+        ("memory://stages", "memory://stages"),
+        ("./shared/stages", Path("shared/stages")),
+        ("/mnt/stages", Path("/mnt/stages")),
+        ("file:///mnt/with%20space", Path("/mnt/with space")),
+        ("stages", Path("stages")),
+        ("~/stages", Path.home() / "stages"),
+    ],
+)
+def test_stage_results_may_be_in_a_folder_or_at_a_url(
+    monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_STAGES", value)
+    assert find_stages() == str(Path.cwd() / place if isinstance(place, Path) else place)

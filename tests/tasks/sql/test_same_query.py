@@ -98,9 +98,7 @@ def outcome(connection: sqlite3.Connection, sql: str) -> object:
 
 
 @given(sql=st.sampled_from(QUERIES), edits=EDITS)
-def test_queries_that_are_called_the_same_have_the_same_result(
-    sql: str, edits: list[tuple[int, str, str]]
-) -> None:
+def test_queries_called_the_same_have_the_same_result(sql: str, edits: list[tuple[int, str, str]]) -> None:
     other = edited(sql, edits)
     if same_query(sql, other, "sqlite"):
         with sqlite3.connect(":memory:") as connection:

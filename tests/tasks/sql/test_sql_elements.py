@@ -1,4 +1,4 @@
-"""Tables and columns of a SQL by both definitions, and the columns that backward linking finds."""
+"""Tables and columns of a SQL by both definitions and as DAC reads them, and the columns that it mentions."""
 
 import json
 import time
@@ -17,8 +17,12 @@ from tasks.sql.elements import (
     mentions_substring,
     mentions_word,
     resolved_elements,
+    used_elements,
 )
+from tasks.sql.skeleton import read_skeleton
 from tests.support.pairs import Pair, read_pairs
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def table(name: str, *columns: str) -> Table:
@@ -34,17 +38,41 @@ SCHEMA = Schema(
     ),
     dialect="sqlite",
 )
-CASES = read_pairs(Path(__file__).parent / "fixtures" / "elements.txt")
+DAC_SCHEMA = Schema(
+    "concerts",
+    (
+        table("singer", "id", "Name", "Country", "age"),
+        table("concert", "id", "singer_id", "year", "kind"),
+        table("song list", "song name", "order", "singer id"),
+        table("person", "id", "parent_id", "name"),
+    ),
+    dialect="sqlite",
+)
+
+
+def pairs(name: str) -> pytest.MarkDecorator:
+    cases = read_pairs(FIXTURES / name)
+    return pytest.mark.parametrize("pair", cases, ids=[case.title for case in cases])
 
 
 def shown(found: Elements) -> str:
     return f"{' '.join(found.tables)} | {' '.join(map(str, found.columns))}".rstrip()
 
 
-@pytest.mark.parametrize("pair", CASES, ids=[case.title for case in CASES])
+@pairs("elements.txt")
 def test_elements_by_both_definitions(pair: Pair) -> None:
     cross, resolved = cross_elements(pair.given, SCHEMA), resolved_elements(pair.given, SCHEMA)
     assert f"cross: {shown(cross)}\nresolved: {shown(resolved)}" == pair.expected
+
+
+@pairs("dac_elements.txt")
+def test_used_elements_leave_out_what_only_joins(pair: Pair) -> None:
+    assert shown(used_elements(pair.given, DAC_SCHEMA)) == pair.expected
+
+
+def test_the_elements_of_a_query_that_cannot_be_read_are_the_names_in_its_text() -> None:
+    used = used_elements("SELECT Name FROM singer WHERE WHERE age", DAC_SCHEMA)
+    assert used == used_elements("SELECT Name, age FROM singer", DAC_SCHEMA)
 
 
 def test_parentheses_beyond_the_parsers_depth_degrade_to_a_guess() -> None:
@@ -65,20 +93,24 @@ def test_no_text_makes_any_definition_raise(text: str) -> None:
     for sql in (text, f"SELECT name FROM singer WHERE {text}", f"WITH {text} SELECT * FROM x"):
         cross_elements(sql, SCHEMA)
         resolved_elements(sql, SCHEMA)
+        used_elements(sql, SCHEMA)
         columns_mentioned(sql, SCHEMA, "word")
 
 
 WORDS = (
-    "SELECT", "FROM", "WHERE", "JOIN", "ON", "(", ")", ",", ".", "*", "=", "id", "name", "singer", "AS", "x", "UNION",
-    "IN", "'a'",
+    "SELECT", "DISTINCT", "FROM", "WHERE", "JOIN", "ON", "GROUP BY", "ORDER BY", "DESC", "LIMIT", "NOT", "IN", "IS",
+    "NULL", "LIKE", "BETWEEN", "AND", "OR", "EXISTS", "CASE", "WHEN", "THEN", "END", "UNION", "OVER", "PARTITION BY",
+    "(", ")", ",", ".", "*", "=", "-", "||", "id", "Name", "singer", "AS", "x", "'a'", "1", "count", "WITH",
 )  # fmt: skip
 
 
-@given(st.lists(st.sampled_from(WORDS)))
-def test_no_jumble_of_words_makes_any_definition_raise(words: list[str]) -> None:
-    found = resolved_elements(" ".join(words), SCHEMA)
-    assert set(found.columns) <= set(SCHEMA.column_names)
-    assert set(cross_elements(" ".join(words), SCHEMA).columns) <= set(SCHEMA.column_names)
+@given(st.lists(st.sampled_from(WORDS), max_size=25), st.sampled_from(("", "SELECT ")))
+def test_no_jumble_of_words_makes_any_definition_raise(words: list[str], start: str) -> None:
+    sql = start + " ".join(words)
+    for elements in (cross_elements, resolved_elements, used_elements):
+        assert set(elements(sql, SCHEMA).columns) <= set(SCHEMA.column_names)
+    found = read_skeleton(sql, "sqlite")
+    assert (found.text is None) == bool(found.reason)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +138,7 @@ def test_backward_matches_differ_in_what_they_take_for_a_mention(match: str, exp
         ("anything", "", False, False),
     ],
 )
-def test_names_are_found_between_identifier_boundaries(
-    text: str, name: str, word: bool, substring: bool
-) -> None:
+def test_names_are_found_between_boundaries(text: str, name: str, word: bool, substring: bool) -> None:
     assert mentions_word(text, name) is word
     assert mentions_substring(text, name) is substring
 

@@ -30,60 +30,45 @@ NO_COLUMN = ExecutedSql("SELECT Nam FROM baker", "Error: no such column: Nam")
 
 
 @pytest.mark.parametrize(
-    ("text", "evidence", "sql"),
+    ("text", "sql"),
     [
-        ("How many bakers are there?", "", "SELECT COUNT(*) FROM baker"),
-        (KETTLE, "", "SELECT Name FROM baker WHERE `Home Town` = 'Kettle'"),
-        ("What is the average age of bakers?", "", "SELECT AVG(Age) FROM baker"),
-        ("Which baker is the oldest?", "", "SELECT Name FROM baker ORDER BY Age DESC LIMIT 1"),
+        ("How many bakers are there?", "SELECT COUNT(*) FROM baker"),
+        (KETTLE, "SELECT Name FROM baker WHERE `Home Town` = 'Kettle'"),
+        ("What is the average age of bakers?", "SELECT AVG(Age) FROM baker"),
+        ("Which baker is the oldest?", "SELECT Name FROM baker ORDER BY Age DESC LIMIT 1"),
         (
             "List the name and age of all bakers sorted by age in descending order.",
-            "",
             "SELECT Name, Age FROM baker ORDER BY Age DESC",
         ),
-        ("How many bakers have the age above 40?", "", "SELECT COUNT(*) FROM baker WHERE Age > 40"),
-        (
-            "How many bakers per home town?",
-            "",
-            "SELECT `Home Town`, COUNT(*) FROM baker GROUP BY `Home Town`",
-        ),
-        (
-            "What are the names of old bakers?",
-            "old bakers refers to Age >= 50",
-            "SELECT Name FROM baker WHERE Age >= 50",
-        ),
+        ("How many bakers have the age above 40?", "SELECT COUNT(*) FROM baker WHERE Age > 40"),
+        ("How many bakers per home town?", "SELECT `Home Town`, COUNT(*) FROM baker GROUP BY `Home Town`"),
         (
             "What are the names of bakers from Kettle or Millford?",
-            "",
             "SELECT Name FROM baker WHERE (`Home Town` = 'Kettle' OR `Home Town` = 'Millford')",
         ),
         (
             "What are the titles of fairs at markets in the district 'Harbour'?",
-            "",
             "SELECT Title FROM fair JOIN market ON fair.Market_ID = market.Market_ID WHERE District = 'Harbour'",
         ),
     ],
 )
-def test_a_question_becomes_a_query(text: str, evidence: str, sql: str) -> None:
-    assert sql_for(text, evidence) == sql
+def test_a_question_becomes_a_query(text: str, sql: str) -> None:
+    assert sql_for(text) == sql
     rows(sql)
 
 
-def test_demonstrations_change_nothing() -> None:
+def test_evidence_and_descriptions_are_read_and_demonstrations_change_nothing() -> None:
+    old = sql_for("What are the names of old bakers?", "old bakers refers to Age >= 50")
+    assert old == "SELECT Name FROM baker WHERE Age >= 50"
     demonstrations = [Demonstration(KETTLE, "SELECT 1", "bakers")]
     assert sql_for(KETTLE, demonstrations=demonstrations) == sql_for(KETTLE)
-
-
-def test_a_description_names_its_column() -> None:
     parts = PromptParts("# `t`(`id`, `x9`, `y`)", descriptions="# `t`.`x9`: height of the tower, in metres")
     assert ask(preliminary("What is the average height?", parts=parts))["sql"] == "SELECT AVG(x9) FROM t"
 
 
 def corrected(text: str, sql: str, result: str) -> str:
-    messages = rendered(
-        "self_correction", **(ASKED | {"question": question(text)}), current=ExecutedSql(sql, result)
-    )
-    return str(ask(messages)["sql"])
+    asked = ASKED | {"question": question(text)}
+    return str(ask(rendered("self_correction", **asked, current=ExecutedSql(sql, result)))["sql"])
 
 
 def test_an_ambiguous_column_is_qualified() -> None:
@@ -101,11 +86,8 @@ def test_a_query_with_a_missing_column_is_written_again() -> None:
 
 
 def test_an_empty_result_brings_a_part_of_the_value_in_any_case() -> None:
-    for value, names in (
-        ("KETTLE", ["Ben Spelt", "Cleo Oat"]),
-        ("'ettl'", ["Ben Spelt", "Cleo Oat"]),
-        ("Ada", ["Ada Rye"]),
-    ):
+    kettle = ["Ben Spelt", "Cleo Oat"]
+    for value, names in (("KETTLE", kettle), ("'ettl'", kettle), ("Ada", ["Ada Rye"])):
         text = f"What are the names of bakers from {value}?"
         sql = sql_for(text)
         assert rows(sql) == []
@@ -133,11 +115,10 @@ NULLS = ExecutedSql("SELECT phone FROM baker WHERE Age = 41", "phone\nNULL")
 @pytest.mark.parametrize("bad", [EMPTY, NO_COLUMN, NULLS])
 def test_a_result_without_surprise_wins_on_either_side(bad: ExecutedSql) -> None:
     for place, candidates in ((1, [GOOD, bad]), (2, [bad, GOOD])):
-        assert ask(rendered("binary_selection", **ASKED, candidates=candidates)) == {"sql": GOOD.sql}
-        assert ask(rendered("merge_candidates", **ASKED, candidates=candidates, votes=[1, 1])) == {
-            "sql": GOOD.sql
-        }
-        assert ask(rendered("compare_candidates", **ASKED, candidates=candidates)) == {"better": place}
+        shown = ASKED | {"candidates": candidates, "votes": [1, 1]}
+        assert ask(rendered("binary_selection", **shown)) == {"sql": GOOD.sql}
+        assert ask(rendered("merge_candidates", **shown)) == {"sql": GOOD.sql}
+        assert ask(rendered("compare_candidates", **shown)) == {"better": place}
 
 
 def test_where_both_fail_another_query_is_written() -> None:
@@ -146,12 +127,8 @@ def test_where_both_fail_another_query_is_written() -> None:
 
 
 def test_feedback_changes_a_query_that_fails_and_no_other() -> None:
-    feedback = ASKED | {
-        "alignment": (),
-        "sql": NO_COLUMN.sql,
-        "missing": ["x"],
-        "skeleton": "select _ from _",
-    }
+    failed = {"alignment": (), "sql": NO_COLUMN.sql, "missing": ["x"], "skeleton": "select _ from _"}
+    feedback = ASKED | failed
     failing = rendered("dac_correction", **feedback, kind="execution", error=NO_COLUMN.result)
     assert rows(ask(failing)["sql"])
     for kind in ("entities", "skeleton"):
@@ -173,10 +150,8 @@ def test_the_other_replies() -> None:
         "Home Town": "The Home Town, such as Millford, Kettle.",
         "Age": "The Age, such as 52, 41, 29.",
     }
-    words = {
-        entry["token"]: entry["schema"]
-        for entry in ask(rendered("entity_linking", **ASKED, sql=""))["alignment"]
-    }
+    aligned = ask(rendered("entity_linking", **ASKED, sql=""))["alignment"]
+    words = {entry["token"]: entry["schema"] for entry in aligned}
     assert (words["names"], words["bakers"], words["of"]) == ("baker.Name", "baker", None)
     assert ask(rendered("skeleton_parsing", **ASKED)) == {"sql": "SELECT a FROM t WHERE a = 'Kettle'"}
 
@@ -185,9 +160,8 @@ def test_text_replies_of_sea_sql() -> None:
     zero_shot = prompts.render("zero_shot_sql", **ASKED, demonstrations=[], demonstrations_first=False)
     assert _text((Message("user", zero_shot),)) == sql_for(KETTLE).removeprefix("SELECT ")
     mistakes = [Mistake(1, NO_COLUMN.sql, NO_COLUMN.result)]
-    assert _text(rendered("execution_reflection", **ASKED, mistakes=mistakes)) == (
-        "The database says: no such column: Nam."
-    )
+    reflection = _text(rendered("execution_reflection", **ASKED, mistakes=mistakes))
+    assert reflection == "The database says: no such column: Nam."
     for candidate, repeated in ((GOOD, True), (NO_COLUMN, False)):
         body = prompts.render("bias_elimination", "input", **ASKED, candidate=candidate)
         text = prompts.render("bias_elimination", instruction="Judge.", input=body)
@@ -202,9 +176,8 @@ def test_an_agent_reads_tables_and_columns_then_runs_corrects_and_submits() -> N
     for _ in range(5):
         reply = asyncio.run(OfflineBackbone().complete(Request(messages, tools=tools)))
         names += [call.name for call in reply.calls]
-        calls = tuple(
-            replace(call, result=results.get(call.name, "Error: no such column: x")) for call in reply.calls
-        )
+        failed = "Error: no such column: x"
+        calls = tuple(replace(call, result=results.get(call.name, failed)) for call in reply.calls)
         messages = (*messages, Message("assistant", "", calls=calls))
         results["run_sql"] = "Name\nBen Spelt" if "run_sql" in names else results.get("run_sql", "")
     assert names[:3] == ["tables", "columns", "run_sql"] and names[-1] == "submit"
@@ -220,14 +193,9 @@ def test_any_text_is_answered(text: str, evidence: str, schema: str) -> None:
         assert isinstance(ask(rendered(template, **asked, **others)), dict)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "   ", "???", "### Question", "'", '"', "How many " * 500, "\x00\ud7ff"]
-)
-def test_an_empty_or_odd_question_is_answered_without_an_exception(text: str) -> None:
-    assert isinstance(sql_for(text), str)
-
-
-def test_without_a_schema_the_query_is_empty() -> None:
+def test_an_empty_or_odd_question_and_one_without_a_schema_are_answered_without_an_exception() -> None:
+    for text in ("", "   ", "???", "### Question", "'", '"', "How many " * 500, "\x00\ud7ff"):
+        assert isinstance(sql_for(text), str), text
     assert ask(preliminary("How many bakers are there?", parts=PromptParts(""))) == {"sql": ""}
 
 
@@ -240,15 +208,10 @@ def test_replies_do_not_depend_on_the_process() -> None:
         " max_columns_per_table=3, hints=[])\n"
         "print(sql_for(q), ask(link))"
     )
-    environments = (
-        os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)} for seed in ("0", "1")
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-        ).stdout
-        for env in environments
-    }
+    outputs = set()
+    for seed in ("0", "1"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        outputs.add(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True))
     assert len(outputs) == 1 and "SELECT" in outputs.pop()
 
 
@@ -284,16 +247,13 @@ def test_nothing_is_read_from_files_or_the_network() -> None:
     assert seen == []
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxy"
+
+
 def test_a_schema_of_three_thousand_columns_is_answered_in_seconds() -> None:
-    names = [
-        f"{word}{letter}"
-        for word in ("amber", "birch", "cedar", "delta")
-        for letter in "abcdefghijklmnopqrstuvwxy"
-    ]
-    others = names[:29]
-    schema = "\n".join(
-        f"# `{name}`({', '.join(f'`{other}_{name}`' for other in others)}, `name`)" for name in names
-    )
+    names = [f"{word}{letter}" for word in ("amber", "birch", "cedar", "delta") for letter in LETTERS]
+    columns = [", ".join(f"`{other}_{name}`" for other in names[:29]) for name in names]
+    schema = "\n".join(f"# `{name}`({each}, `name`)" for name, each in zip(names, columns, strict=True))
     messages = preliminary("List the name of every cedarq.", parts=PromptParts(schema))
     started = time.process_time()
     assert ask(messages)["sql"] == "SELECT name FROM cedarq"

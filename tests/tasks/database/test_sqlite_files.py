@@ -1,13 +1,17 @@
-"""Damaged SQLite files: renamed once, by whichever process is first."""
+"""SQLite files beside other processes: damaged ones are renamed once, and the switch to a write-ahead log waits."""
 
-import multiprocessing
 import sqlite3
+import threading
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tasks.database.keyed_store import use_wal
 from tasks.database.sqlite_files import damage, file_id, renew_if_damaged, set_aside
+from tests.support.processes import at_once
 
 GARBAGE = b"no database, but long enough to be looked at by SQLite " * 100
 
@@ -29,9 +33,7 @@ def begin(path: Path) -> None:
         connection.execute("CREATE TABLE kept (a)")
 
 
-def test_a_damaged_file_is_renamed_without_its_journals_and_said(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_renamed_without_journals(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert renew_if_damaged(path, "all is lost")
     (aside,) = asides(path)
     assert aside.read_bytes() == GARBAGE
@@ -61,20 +63,38 @@ def test_the_file_that_another_process_has_begun_anew_stays(path: Path) -> None:
     assert len(asides(path)) == 1
 
 
-def renew(path: Path, ready: "multiprocessing.synchronize.Barrier") -> None:
-    ready.wait()
+def renew(path: Path) -> None:
     if renew_if_damaged(path, ""):
         begin(path)
 
 
 def test_of_processes_that_meet_the_damage_at_once_one_renames(path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    ready = spawn.Barrier(4)
-    processes = [spawn.Process(target=renew, args=(path, ready)) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    at_once(4, partial(renew, path))
     assert len(asides(path)) == 1
     assert damage(path) == ""
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that has the new file for itself, as one that switches it has."""
+    with closing(
+        sqlite3.connect(tmp_path / "new.sqlite", isolation_level=None, check_same_thread=False)
+    ) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("BEGIN EXCLUSIVE")
+        yield connection
+
+
+def test_the_switch_waits_for_another_process(locked: sqlite3.Connection, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "new.sqlite", timeout=0)) as connection:
+        threading.Timer(0.3, locked.execute, ["COMMIT"]).start()
+        use_wal(connection, 30)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_file_that_stays_locked_is_an_error(locked: sqlite3.Connection, tmp_path: Path) -> None:
+    with (
+        closing(sqlite3.connect(tmp_path / "new.sqlite", timeout=0)) as connection,
+        pytest.raises(sqlite3.OperationalError, match="database is locked"),
+    ):
+        use_wal(connection, 0.1)
