@@ -172,8 +172,9 @@ def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path)
     assert "60.00 %   36 of 60" in lines[2] and "complete" not in lines[2], "only another end is told"
     short = run("runs", "--limit", "1").out
     assert A not in short and "the latest 1 of 2" in short
-    unknown = run("runs", "--benchmark", "spider-dev")
-    assert unknown.code == 2 and 'There is no run of "spider-dev"' in unknown.err
+    run("runs", "--benchmark", "spider-dev").assert_refused('There is no run of "spider-dev"')
+    known = run("runs", "--json").json["runs"][0]["benchmark"]
+    run("runs", "--benchmark", f"{known}x").assert_refused(f'Did you mean "{known}"')
 
 
 def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:

@@ -15,12 +15,14 @@ from rich.console import Console
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_asking, open_progress
 from flows.runtime.control import Interrupted
-from flows.runtime.summary import print_summary
+from flows.runtime.summary import next_steps, print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, open_console, print_blocks
 from tasks.results.build_record import record_of
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import is_right
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine
 from tests.support.terminal import run_in_terminal
@@ -236,3 +238,38 @@ def test_an_interrupt_before_the_first_question_says_that_nothing_was_paid(asked
             display.questions(asked, 0)
         raise KeyboardInterrupt
     assert isinstance(stopped.value, KeyboardInterrupt) if asked else "nothing was paid" in str(stopped.value)
+
+
+RUN = "20261121-020000-3f9a1c"
+
+
+BEFORE = "20261120-020000-3f9a1c"
+
+
+def next_steps_of(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
+    rows = make_report(questions).rows
+    rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
+    run = make_run().model_copy(update={"run_id": RUN})
+    return next_steps(record_of(run, build_report(rows, rule="bird", schemas={})), before)
+
+
+def commands_of(lines: list[str]) -> list[str]:
+    return [line.partition("  #")[0].rstrip() for line in lines]
+
+
+def test_wrong_answers_are_looked_at_and_the_run_before_compared() -> None:
+    assert commands_of(next_steps_of(9)) == [
+        f"crosscheck show {RUN} --wrong",
+        f"crosscheck show {RUN} --open",
+    ]
+    assert commands_of(next_steps_of(9, BEFORE))[1] == f"crosscheck compare {BEFORE} {RUN}"
+
+
+def test_what_can_be_retried_comes_first() -> None:
+    assert (
+        next_steps_of(11)[0].startswith(f"crosscheck rerun {RUN}") and "asks 1 again" in next_steps_of(11)[0]
+    )
+
+
+def test_a_run_without_a_wrong_answer_lists_none() -> None:
+    assert commands_of(next_steps_of(9, only_right=True))[0] == f"crosscheck show {RUN} --details"

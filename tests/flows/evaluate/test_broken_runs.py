@@ -176,7 +176,7 @@ def test_a_prefect_server_that_is_not_there_is_found_before_anything_is_asked(
 def test_a_prefect_server_that_dies_during_a_run_takes_away_neither_the_score_nor_minutes(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
 ) -> None:
-    model.latency = 1.0
+    model.latency = 0.3
     (home := tmp_path / "server").mkdir()
     with started_prefect_server(home) as (url, server):
         demo.environment = {**demo.environment, "PREFECT_API_URL": url}
