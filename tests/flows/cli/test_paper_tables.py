@@ -117,7 +117,9 @@ def test_measured_times_are_shown_by_difficulty_with_their_range() -> None:
 
 def test_figures_of_the_stages_are_those_of_the_metric() -> None:
     figures = {"sea/bias_elimination/fixed": 2, "dac/linking_tables/macro_f1": {"correct": 1.5, "total": 2}}
-    table = tables_of(paper_run(figures=figures), paper_run("B"))["What DAC and SEA-SQL report of their stages"]
+    table = tables_of(paper_run(figures=figures), paper_run("B"))[
+        "What DAC and SEA-SQL report of their stages"
+    ]
     assert cells(table, "sea/bias_elimination/fixed") == {"A": 2, "B": None}
     assert cells(table, "dac/linking_tables/macro_f1")["A"] == Ratio(1.5, 2)
     assert "of the gold SQL" in table.note and "people's labels" in table.note

@@ -72,11 +72,7 @@ def test_stores_that_cannot_be_reached_are_said_before_anything_is_paid(
 
 
 def test_a_database_that_goes_away_ends_the_run_and_no_reply_is_paid_for_twice(
-    machine: Machine,
-    night: Words,
-    model: FakeOpenAI,
-    postgres_database: str,
-    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine, night: Words, model: FakeOpenAI, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.backbone.cache.store.RECONNECT_S", 1.0)
     answer: Any = model.answer

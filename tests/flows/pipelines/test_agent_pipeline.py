@@ -213,10 +213,7 @@ def step(body: dict[str, Any]) -> Behaviour:
 
 @pytest.mark.slow
 async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
-    tmp_path: Path,
-    fake_openai: FakeOpenAI,
-    prefect_home: Home,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(tmp_path / "data")
     fake_openai.respond = step

@@ -47,10 +47,7 @@ async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) 
     assert walked.sql == GOOD
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
     assert walked.question_run.in_order[2].skipped == "no eliminator is configured"
-    assert walked.candidates == {
-        "1_preliminary_sql": GOOD,
-        "2_execution_adjustment": GOOD,
-    }
+    assert walked.candidates == {"1_preliminary_sql": GOOD, "2_execution_adjustment": GOOD}
 
 
 async def test_the_eliminator_is_another_backbone_and_may_come_after_the_adjustment(
