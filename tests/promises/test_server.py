@@ -261,7 +261,7 @@ async def test_a_call_is_at_most_seven_requests_whatever_fails(
     fake_openai: FakeOpenAI, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
-    chosen = BackboneSettings(name="fake", model="m", base_url=fake_openai.base_url, timeout_s=1.0)
+    chosen = BackboneSettings(name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.4)
     for name, how in ENDLESS.items():
         for answered in (True, False):
             with count.fault(f"{name}, {'after an answer' if answered else 'from the beginning'}"):
