@@ -1,16 +1,16 @@
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
 from tests.support import in_process
 from tests.support.agent_model import act_as_offline
 from tests.support.command_line import CommandLine, Ran
+from tests.support.demo import write_backbone
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
 from tests.support.own_benchmark import own_benchmark
 from tests.support.prefect_home import prefect_api, prefect_home
@@ -75,18 +75,10 @@ def model(fake_openai: FakeOpenAI) -> FakeOpenAI:
 
 
 @pytest.fixture
-def backbone_file(tmp_path: Path, model: FakeOpenAI) -> Iterator[str]:
+def backbone_file(tmp_path: Path, model: FakeOpenAI) -> str:
     """Path of a backbone's settings that name the local server."""
-    path = tmp_path / "local.yaml"
-    settings = {
-        "kind": "openai",
-        "model": "local-model",
-        "base_url": model.base_url,
-        "response_mode": "json_object",
-        "concurrency": 8,
-        "retries": 1,
-        "max_wait_s": 0.2,
-        "prices": {"input": 1.0, "output": 2.0, "as_of": "2026-11-21"},
-    }
-    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
-    yield str(path)
+    prices = {"input": 1.0, "output": 2.0, "as_of": "2026-11-21"}
+    how = {"concurrency": 8, "retries": 1, "max_wait_s": 0.2}
+    return write_backbone(
+        tmp_path / "local.yaml", model, kind="openai", model="local-model", **how, prices=prices
+    )

@@ -24,9 +24,8 @@ class Case(NamedTuple):
 
 
 def evaluate(named: str, *arguments: str, **files: str | bytes) -> Case:
-    return Case(
-        named, ("evaluate", *arguments), {name.replace("__", "."): text for name, text in files.items()}
-    )
+    named_files = {name.replace("__", "."): text for name, text in files.items()}
+    return Case(named, ("evaluate", *arguments), named_files)
 
 
 OVERRIDES = {
@@ -153,10 +152,7 @@ def cases() -> Iterator[Case]:
     yield evaluate("taken.jsonl", "--record", "taken.jsonl", taken__jsonl="{}")
     yield Case("evalute", ("evalute",))
     for command in ("show", "compare", "rerun", "export", "tables"):
-        more = {
-            "compare": ("latest",),
-            "export": ("--submission", "x.json"),
-        }
+        more = {"compare": ("latest",), "export": ("--submission", "x.json")}
         yield from (Case("", (command, run, *more.get(command, ()))) for run in RUNS)
     for name, content in PREDICTIONS.items():
         yield Case(name, ("score", "--benchmark", "demo", "--predictions", name), {name: content})
@@ -173,9 +169,8 @@ def cases() -> Iterator[Case]:
 def test_whatever_is_wrong_with_the_input_is_said_in_one_message(
     tmp_path: Path, built_demo: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(
-        "PREFECT_API_URL", "http://127.0.0.1:9/api"
-    )  # what is wrong is said before it is asked
+    # what is wrong is said before Prefect's server is asked
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
     shutil.copytree(built_demo, tmp_path / "home")
     for number, case in enumerate(cases()):

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
 from tests.promises.test_secrets import CANARY
-from tests.support.command_line import CommandLine, Ran
+from tests.support.command_line import CommandLine, finish
 from tests.support.counting import Count
 from tests.support.death import LOGGING, Deaths, moment, same
 from tests.support.fake_openai import FakeOpenAI, error
@@ -27,7 +27,7 @@ KILLS = {"re-run": 1, "night": 1, "clean": 1}
 
 @pytest.mark.promise("death")
 def test_the_same_command_continues_after_any_death(
-    crosscheck: CommandLine,
+    demo: CommandLine,
     built_demo: Path,
     backbone_file: str,
     model: FakeOpenAI,
@@ -38,18 +38,16 @@ def test_the_same_command_continues_after_any_death(
     with Path(backbone_file).open("a", encoding="utf-8") as file:
         file.write("api_key_env: CANARY_KEY\n")
     proxy = f"http://user:{CANARY}@127.0.0.1:9"
-    crosscheck.environment = {
-        **crosscheck.environment, "CANARY_KEY": CANARY, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.1",
-    }  # fmt: skip
+    secrets = {"CANARY_KEY": CANARY, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.1"}
+    demo.environment = {**demo.environment, **secrets}
     model.script(error(500, f"Key {CANARY} of {proxy} met a fault"))
     arguments = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline", "rsl-sql")
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
-    undisturbed = crosscheck.run(*arguments)
+    undisturbed = demo.run(*arguments)
     requests = len(model.requests)
     model.requests.clear()
-    shutil.rmtree(crosscheck.home)
-    shutil.copytree(built_demo, crosscheck.home)
-    deaths = Deaths(crosscheck, model, arguments)
+    shutil.rmtree(demo.home)
+    shutil.copytree(built_demo, demo.home)
+    deaths = Deaths(demo, model, arguments)
     rng = random.Random(11)
     for how in ENDS:
         with count.fault(" ".join(each.name for each in how)):
@@ -59,15 +57,14 @@ def test_the_same_command_continues_after_any_death(
     assert same(last) == same(undisturbed)
     count.answers(lost=deaths.lost, twice=deaths.twice)
     assert model.requests[-1].headers["authorization"] == f"Bearer {CANARY}"
-    assert CANARY not in "".join(
-        (undisturbed.out, undisturbed.err, last.out, last.err, *deaths.said, *deaths.titles)
-    )
+    printed = (undisturbed.out, undisturbed.err, last.out, last.err)
+    assert CANARY not in "".join((*printed, *deaths.said, *deaths.titles))
     assert any("sandbox.worker" in title for title in deaths.titles)
-    places = [crosscheck.home, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
+    places = [demo.home, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     assert len(files) > 10 and [path for path in files if CANARY.encode() in path.read_bytes()] == []
     assert deaths.in_flight <= len(ENDS) * 4
-    client = MlflowClient(f"sqlite:///{crosscheck.home / 'mlflow.db'}")
+    client = MlflowClient(f"sqlite:///{demo.home / 'mlflow.db'}")
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     ends = [run.info.status for run in runs]
     # A run may end before it is killed, and on a fresh folder MLflow's run begins seconds after the first call.
@@ -101,27 +98,25 @@ def test_reruns_nights_and_cleanings_continue_after_sigkill(
 
 @pytest.mark.promise("together")
 def test_evaluations_at_once_on_the_same_stores_find_what_each_finds_alone(
-    crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI, count: Count
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, count: Count
 ) -> None:
     model.latency = 3.0  # so that the requests of all three are in flight together
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     pipelines = ("few-shot", "few-shot", "zero-shot")
     words = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline")
-    processes = [crosscheck.start(*words, pipeline) for pipeline in pipelines]
-    ended = [(process.communicate(timeout=480), process) for process in processes]
-    found = [Ran(process.returncode or 0, out, err) for (out, err), process in ended]
+    processes = [demo.start(*words, pipeline) for pipeline in pipelines]
+    found = [finish(process) for process in processes]
     for pipeline, ran in zip(pipelines, found, strict=True):
         with count.fault(f"{pipeline} beside two others"):
             assert ran.code == 0 and "Traceback" not in ran.err, ran.err
             assert ran.json["total"] == ran.json["answered"] == 4
     assert same(found[0]) == same(found[1])
-    runs = Warehouse(crosscheck.home / "warehouse.duckdb").runs()
+    runs = Warehouse(demo.home / "warehouse.duckdb").runs()
     assert {run.status for run in runs} == {"complete"} and len(runs) == 3
     asked = Counter(model.prompts)
-    stored = Deaths(crosscheck, model, words).stored()
+    stored = Deaths(demo, model, words).stored()
     # The two of one pipeline both pay for what they send at the same moment; nothing else is bought twice.
     count.answers(lost=8 - len(stored), twice=sum(times - 1 for times in asked.values()))
     assert len(asked) == 8 and max(asked.values()) <= 2
     model.requests.clear()
-    assert crosscheck.run(*words, "few-shot", "--again").code == 0
+    assert demo.run(*words, "few-shot", "--again").code == 0
     assert model.requests == []

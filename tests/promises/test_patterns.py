@@ -17,9 +17,7 @@ from tests.support.patterns import Use, _give_up, is_linear
 
 pytestmark = pytest.mark.slow
 
-BOUNDED = {
-    "tasks.backbone.replies.sql_text:_FROM": MAX_SELECT,
-}
+BOUNDED = {"tasks.backbone.replies.sql_text:_FROM": MAX_SELECT}
 """Patterns, by name or by the function that writes them, whose texts are cut to so many characters before."""
 REPLY = 15 * 1024 * 1024
 """Bytes of a long reply; the limit is 16 MiB."""
@@ -45,7 +43,7 @@ def test_growth_tells_linear_patterns_from_others() -> None:
 
 
 def test_a_run_with_endless_replies_ends(
-    crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI
+    crosscheck: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
     texts = iter(
         ["x" * REPLY, "/*x*/" * (REPLY // 5), "select from [" * (REPLY // 13), "x://" * (REPLY // 4)]
@@ -58,7 +56,7 @@ def test_a_run_with_endless_replies_ends(
 
 
 def test_ctrl_c_is_heard_while_a_long_reply_is_read(
-    crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI
+    crosscheck: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
     model.answer = lambda _: "x" * REPLY
     options = ("--limit", "2", "--set", "backbone.concurrency=2")

@@ -1,7 +1,6 @@
 """A key that only its endpoint may see: looked for in everything that is written, shown, sent elsewhere or running."""
 
 import resource
-import shutil
 from pathlib import Path
 
 import psutil
@@ -11,6 +10,7 @@ from tests.support import in_process
 from tests.support.command_line import CommandLine, finish, read_until, start_module
 from tests.support.contents import contents
 from tests.support.counting import Count
+from tests.support.demo import demo_questions
 from tests.support.fake_openai import FakeOpenAI, error
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,7 @@ HOLD = {
 
 @pytest.mark.promise("secrets")
 def test_a_key_is_in_nothing_that_is_written_shown_or_dumped(
-    crosscheck: CommandLine,
-    built_demo: Path,
+    demo: CommandLine,
     backbone_file: str,
     model: FakeOpenAI,
     count: Count,
@@ -52,11 +51,10 @@ def test_a_key_is_in_nothing_that_is_written_shown_or_dumped(
         file.write("api_key_env: CANARY_KEY\n")
     proxy = f"http://user:{CANARY}@127.0.0.1:9"
     secrets = {"CANARY_KEY": CANARY, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.1"}
-    crosscheck.environment = {**crosscheck.environment, **secrets}
+    demo.environment = {**demo.environment, **secrets}
     work = tmp_path / "work"
     work.mkdir()
-    crosscheck.cwd = work
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    demo.cwd = work
     model.latency = 0.3
     model.script(
         error(500, f"Key {CANARY} of {proxy} met a fault"),
@@ -66,9 +64,8 @@ def test_a_key_is_in_nothing_that_is_written_shown_or_dumped(
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     assert hard != 0, "core dumps are off here, so that this cannot be tested"
     resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-    process = crosscheck.start_anew(
-        "evaluate", "--backbone", backbone_file, *options, "--record", "recording.jsonl"
-    )
+    recorded = ("--record", "recording.jsonl")
+    process = demo.start_anew("evaluate", "--backbone", backbone_file, *options, *recorded)
     said = read_until(process, "questions, ")
     model.wait_for(4)
     running = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
@@ -84,13 +81,12 @@ def test_a_key_is_in_nothing_that_is_written_shown_or_dumped(
     with count.fault("evaluate --record"):
         assert ended.code in (0, 3) and CANARY not in said + ended.out + ended.err, ended.err
         assert model.requests[-1].headers["authorization"] == f"Bearer {CANARY}"
-    night = start_module(
-        "tests.support.night_process", (backbone_file, "3", "zero-shot"), crosscheck.all_of_environment
-    )
+    words = (backbone_file, "3", "zero-shot")
+    night = start_module("tests.support.night_process", words, demo.all_of_environment)
     with count.fault("a night"):
         ran = finish(night)
         assert ran.code == 0 and CANARY not in ran.out + ran.err, ran.err
-    for name, value in crosscheck.all_of_environment.items():
+    for name, value in demo.all_of_environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(work)
     for arguments in COMMANDS:
@@ -102,10 +98,8 @@ def test_a_key_is_in_nothing_that_is_written_shown_or_dumped(
             ran = in_process.run("evaluate", "--backbone", backbone_file, "--set", setting.format(CANARY))
             assert ran.code == 2 and named in ran.err and CANARY not in ran.out + ran.err, ran.err
     server = next(tmp_path_factory.getbasetemp().glob("prefect-server*"))
-    files = [path for place in (crosscheck.home, work, server) for path in place.rglob("*") if path.is_file()]
-    question = (
-        Path(crosscheck.home / "benchmarks" / "demo" / "dev.json").read_text().split('"question": "')[1][:20]
-    )
+    files = [path for place in (demo.home, work, server) for path in place.rglob("*") if path.is_file()]
+    question = demo_questions(demo.home)[0]["question"][:20]
     for name, held in HOLD.items():
         with count.fault(f"{name} can be read by this test"):
             text = held.format(question=question).encode()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from tasks.settings.choices import EvaluationChoice
 from tasks.stages.question_run import QuestionRun
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
+from tests.support.demo import write_backbone
 from tests.support.fake_anthropic import FakeAnthropic
 from tests.support.fake_openai import (
     Behaviour,
@@ -155,22 +155,18 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
             count.took(time.monotonic() - started)
             assert time.monotonic() - started < bound + SLACK_S
         assert [repr(each) for each in outcomes if not isinstance(each, Reply | BackboneError)] == []
-        answered = [number for number, each in enumerate(outcomes) if isinstance(each, Reply)]
-        assert all(
-            each.call.cost_usd is None or each.call.cost_usd >= 0
-            for each in outcomes
-            if isinstance(each, Reply)
-        )
+        replies = {number: each for number, each in enumerate(outcomes) if isinstance(each, Reply)}
+        assert all((each.call.cost_usd or 0) >= 0 for each in replies.values())
         fake_openai._script.clear()
         fake_openai.requests.clear()
         async with EndpointBackbone(chosen.model_copy(update={"timeout_s": 300.0})) as client:
             backbone = backbone_of(client, chosen, RunResources(cache))
             again = await asyncio.gather(*(backbone.complete(each) for each in requests))
         asked = {received.prompt for received in fake_openai.requests}
-        twice = sum(f"{number_of_stream} {number}" in asked for number in answered)
-        lost = sum(again[number].text != outcomes[number].text for number in answered)  # type: ignore[union-attr]
+        twice = sum(f"{number_of_stream} {number}" in asked for number in replies)
+        lost = sum(again[number].text != reply.text for number, reply in replies.items())
         count.answers(lost=lost, twice=twice)
-        assert len(asked) == CALLS - len(answered)
+        assert len(asked) == CALLS - len(replies)
 
     @settings(AS_DRAWN, max_examples=60)
     @given(st.data())
@@ -193,26 +189,13 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
 
 @pytest.mark.promise("run")
 def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has_no_answer(
-    fake_openai: FakeOpenAI,
-    built_demo: Path,
-    tmp_path: Path,
-    count: Count,
-    monkeypatch: pytest.MonkeyPatch,
+    fake_openai: FakeOpenAI, built_demo: Path, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
-    file = tmp_path / "fake.yaml"
-    content = {
-        "model": "m",
-        "base_url": fake_openai.base_url,
-        "response_mode": "json_object",
-        "timeout_s": 0.3,
-        "retries": 1,
-        "max_wait_s": 0.01,
-    }
-    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    model = write_backbone(tmp_path / "fake.yaml", fake_openai, timeout_s=0.3, retries=1, max_wait_s=0.01)
     chosen = evaluation_settings(
         EvaluationChoice(
-            benchmark="demo", backbone=str(file), pipeline="rsl-sql", home=str(built_demo), limit=QUESTIONS
+            benchmark="demo", backbone=model, pipeline="rsl-sql", home=str(built_demo), limit=QUESTIONS
         )
     )
     preparation = prepare(chosen, Progress())
@@ -278,7 +261,7 @@ async def test_a_call_is_at_most_seven_requests_whatever_fails(
     fake_openai: FakeOpenAI, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
-    chosen = BackboneSettings(name="fake", model="m", base_url=fake_openai.base_url, timeout_s=1.0)
+    chosen = BackboneSettings(name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.4)
     for name, how in ENDLESS.items():
         for answered in (True, False):
             with count.fault(f"{name}, {'after an answer' if answered else 'from the beginning'}"):

@@ -7,13 +7,14 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.support import in_process
-from tests.support.command_line import CommandLine, finish, served
+from tests.support.command_line import PIPES, CommandLine, Ran, finish, served
 from tests.support.disk import Disk, ext4, mounted
 from tests.support.fake_openai import FakeOpenAI
 
@@ -33,6 +34,23 @@ REPLY_KB = 100
 
 def arguments(backbone_file: str) -> tuple[str, ...]:
     return ("evaluate", "--backbone", backbone_file, "--limit", str(QUESTIONS), "--pipeline", "zero-shot")
+
+
+def bought_from(model: FakeOpenAI) -> Counter[str]:
+    """How often each request was sent."""
+    return Counter(str(received.body["messages"]) for received in model.requests)
+
+
+def messages(ran: Ran) -> list[str]:
+    return [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+
+
+@pytest.fixture
+def disk(tmp_path: Path, built_demo: Path) -> Iterator[Disk]:
+    """A disk of 64 MB with a working folder, in which the demo is built."""
+    with mounted(tmp_path / "disk", 65536) as disk:
+        shutil.copytree(built_demo, disk.folder / "home")
+        yield disk
 
 
 @pytest.mark.parametrize("size", TOO_SMALL)
@@ -57,27 +75,15 @@ def long_replies(model: FakeOpenAI) -> FakeOpenAI:
 
 @pytest.mark.parametrize(("after", "left"), FILLED)
 def test_nothing_is_bought_twice_when_a_disk_fills(
-    tmp_path: Path,
-    built_demo: Path,
-    prefect_server: str,
-    backbone_file: str,
-    long_replies: FakeOpenAI,
-    after: int,
-    left: int,
+    disk: Disk, prefect_server: str, backbone_file: str, long_replies: FakeOpenAI, after: int, left: int
 ) -> None:
-    with mounted(tmp_path / "disk", 65536) as disk:
-        home = disk.folder / "home"
-        shutil.copytree(built_demo, home)
-        fills(served(home, prefect_server), disk, backbone_file, long_replies, after, left)
+    fills(served(disk.folder / "home", prefect_server), disk, backbone_file, long_replies, after, left)
 
 
 def test_nor_where_the_database_of_prefect_is_on_that_disk(
-    tmp_path: Path, built_demo: Path, backbone_file: str, long_replies: FakeOpenAI
+    disk: Disk, backbone_file: str, long_replies: FakeOpenAI
 ) -> None:
-    with mounted(tmp_path / "disk", 65536) as disk:
-        home = disk.folder / "home"
-        shutil.copytree(built_demo, home)
-        fills(CommandLine(home), disk, backbone_file, long_replies, *OWN_SERVER)
+    fills(CommandLine(disk.folder / "home"), disk, backbone_file, long_replies, *OWN_SERVER)
 
 
 def fills(
@@ -91,20 +97,16 @@ def fills(
         before = len(model.requests)
         ran = finish(process)
         sent = len(model.requests)
-    said = [
-        text
-        for text in (ran.err + ran.out).splitlines()
-        if text.startswith(("crosscheck: ", "✗ The run ended early"))
-    ]
+    beginnings = ("crosscheck: ", "✗ The run ended early")
+    (said,) = [text for text in (ran.err + ran.out).splitlines() if text.startswith(beginnings)]
     assert ran.code == 3, ran.err + ran.out
-    assert (
-        len(said) == 1 and "run the same command again to continue" in said[0] and str(disk.folder) in said[0]
-    ), ran.err
-    assert "24 MB free" in said[0] and "Traceback" not in ran.err and "internal error" not in ran.err
+    for words in ("run the same command again to continue", str(disk.folder), "24 MB free"):
+        assert words in said, ran.err
+    assert "Traceback" not in ran.err and "internal error" not in ran.err
     # At most those that could be in flight when the disk was full, and one for each reply that still fitted.
     assert sent <= before + free + left // REPLY_KB
     assert line.run(*arguments(backbone_file)).code == 0
-    bought = Counter(str(received.body["messages"]) for received in model.requests)
+    bought = bought_from(model)
     assert len(bought) == QUESTIONS
     assert [text[-80:] for text, times in bought.items() if times > 1] == []
 
@@ -128,11 +130,11 @@ def test_a_disk_that_turns_read_only_ends_the_run_and_what_is_lost_is_said(
         sent = len(model.requests)
         disk.repair()
         assert ran.code == 3 and "Traceback" not in ran.err and "internal error" not in ran.err, ran.err
-        said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+        said = messages(ran)
         assert "Read-only file system" in said[-1] and "run the same command again to continue" in said[-1]
         assert sent <= before + IN_FLIGHT
         assert line.run(*arguments(backbone_file)).code == 0
-    bought = Counter(str(received.body["messages"]) for received in model.requests)
+    bought = bought_from(model)
     twice = sum(times > 1 for times in bought.values())
     assert len(bought) == QUESTIONS and max(bought.values()) <= 2 and twice <= IN_FLIGHT
     noun = "request" if twice == 1 else "requests"
@@ -148,15 +150,12 @@ def test_a_folder_that_may_not_be_written_any_more_ends_the_run(
     line = served(home, prefect_server)
     assert line.run("evaluate", "--limit", "1").code == 0  # so that MLflow's database is there
     # Root may write everything, unless it gives up that right.
-    without = (
-        ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override") if os.geteuid() == 0 else ()
-    )
+    given_up = ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
+    without = given_up if os.geteuid() == 0 else ()
     if without and not shutil.which("setpriv"):
         pytest.skip("root cannot give up its right to write everything here")
-    process = subprocess.Popen(
-        [*without, *line.command(*arguments(backbone_file))],
-        cwd=line.cwd, env=line.all_of_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    command = [*without, *line.command(*arguments(backbone_file))]
+    process = subprocess.Popen(command, cwd=line.cwd, env=line.all_of_environment, **PIPES)
     model.wait_for(3)
     folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
     for folder in folders:
@@ -165,16 +164,16 @@ def test_a_folder_that_may_not_be_written_any_more_ends_the_run(
     for folder in folders:
         folder.chmod(0o755)
     assert ran.code == 3 and "Traceback" not in ran.err, ran.err
-    said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
+    said = messages(ran)
     assert len(said) == 1 and str(home) in said[0] and "Permission denied" in said[0], ran.err
     assert line.run(*arguments(backbone_file)).code == 0
-    bought = Counter(str(received.body["messages"]) for received in model.requests)
+    bought = bought_from(model)
     assert len(bought) == QUESTIONS == len(model.requests)
 
 
 def test_no_command_ends_with_an_internal_error_on_a_full_disk(
+    disk: Disk,
     tmp_path: Path,
-    built_demo: Path,
     prefect_server: str,
     backbone_file: str,
     model: FakeOpenAI,
@@ -199,30 +198,24 @@ def test_no_command_ends_with_an_internal_error_on_a_full_disk(
         ("export", "latest", "--submission", "s.json"), ("compare", "latest", "latest"),
         ("clean", "--keep", "1d", "--yes"), ("clean", "--rows", "--yes"),
     )  # fmt: skip
-    with mounted(tmp_path / "disk", 65536) as disk:
-        home = disk.folder / "home"
-        shutil.copytree(built_demo, home)
-        line = served(home, prefect_server)
-        assert line.run("evaluate", "--limit", "8", *backbone).code == 0
-        paid = len(model.requests)
-        monkeypatch.chdir(disk.folder)
-        for name, value in {**line.environment, "CROSSCHECK_HOME": str(home)}.items():
-            monkeypatch.setenv(name, value)
-        with disk.full():
-            for command in need_room:
-                ran = in_process.run(*command)
-                said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
-                assert ran.code == 3 and len(said) == 1, ran.err
-                assert str(home) in said[0] and "24 MB free" in said[0] and "Traceback" not in ran.err, (
-                    ran.err
-                )
-            for command in others:
-                ran = in_process.run(*command)
-                assert ran.code in (0, 2, 3) and "Traceback" not in ran.err, (
-                    f"{command}: {ran.code} {ran.err}"
-                )
-                assert ran.code == 0 or "crosscheck: " in ran.err or ran.out, f"{command}: {ran.err}"
-        assert len(model.requests) == paid
+    home = disk.folder / "home"
+    line = served(home, prefect_server)
+    assert line.run("evaluate", "--limit", "8", *backbone).code == 0
+    paid = len(model.requests)
+    monkeypatch.chdir(disk.folder)
+    for name, value in {**line.environment, "CROSSCHECK_HOME": str(home)}.items():
+        monkeypatch.setenv(name, value)
+    with disk.full():
+        for command in need_room:
+            ran = in_process.run(*command)
+            (said,) = messages(ran)
+            assert ran.code == 3 and "Traceback" not in ran.err, ran.err
+            assert str(home) in said and "24 MB free" in said, ran.err
+        for command in others:
+            ran = in_process.run(*command)
+            assert ran.code in (0, 2, 3) and "Traceback" not in ran.err, f"{command}: {ran.code} {ran.err}"
+            assert ran.code == 0 or "crosscheck: " in ran.err or ran.out, f"{command}: {ran.err}"
+    assert len(model.requests) == paid
 
 
 NIGHT = """
@@ -238,44 +231,36 @@ print(state.type.value, state.message)
 
 
 def test_a_night_on_a_disk_that_fills_fails_with_one_message(
-    tmp_path: Path, built_demo: Path, prefect_server: str, backbone_file: str, long_replies: FakeOpenAI
+    disk: Disk, prefect_server: str, backbone_file: str, long_replies: FakeOpenAI
 ) -> None:
-    with mounted(tmp_path / "disk", 65536) as disk:
-        home = disk.folder / "home"
-        shutil.copytree(built_demo, home)
-        line = served(home, prefect_server)
+    line = served(disk.folder / "home", prefect_server)
+    command = [sys.executable, "-c", NIGHT, backbone_file]
 
-        def start() -> "subprocess.Popen[str]":
-            return subprocess.Popen(
-                [sys.executable, "-c", NIGHT, backbone_file],
-                cwd=line.cwd, env=line.all_of_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
+    def start() -> "subprocess.Popen[str]":
+        return subprocess.Popen(command, cwd=line.cwd, env=line.all_of_environment, **PIPES)
 
-        process = start()
-        long_replies.wait_for(8)
-        with disk.full():
-            ran = finish(process)
-        assert "FAILED " in ran.out and "No space left on device" in ran.out, ran.out + ran.err
-        assert "Traceback" not in ran.out + ran.err
-        again = finish(start())
-        assert "COMPLETED " in again.out, again.out + again.err
-    bought = Counter(str(received.body["messages"]) for received in long_replies.requests)
+    process = start()
+    long_replies.wait_for(8)
+    with disk.full():
+        ran = finish(process)
+    assert "FAILED " in ran.out and "No space left on device" in ran.out, ran.out + ran.err
+    assert "Traceback" not in ran.out + ran.err
+    again = finish(start())
+    assert "COMPLETED " in again.out, again.out + again.err
+    bought = bought_from(long_replies)
     assert len(bought) == QUESTIONS == len(long_replies.requests)
 
 
 def test_a_working_folder_that_vanishes_is_said(
-    crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
-    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     model.latency = 0.3
-    process = crosscheck.start(*arguments(backbone_file))
+    process = demo.start(*arguments(backbone_file))
     model.wait_for(9)
-    removed = crosscheck.home.rename(
-        crosscheck.home.with_name("removed")
-    )  # at once: no file is added meanwhile
+    removed = demo.home.rename(demo.home.with_name("removed"))  # at once: no file is added meanwhile
     shutil.rmtree(removed, ignore_errors=True)
     sent = len(model.requests)
     ran = finish(process)
     assert ran.code == 3, ran.err + ran.out
-    assert f"{crosscheck.home} was removed" in ran.err and "Traceback" not in ran.err
+    assert f"{demo.home} was removed" in ran.err and "Traceback" not in ran.err
     assert len(model.requests) <= sent + IN_FLIGHT

@@ -70,20 +70,13 @@ IDENTITY = {"model": "m"}
 
 def hostile(text: str) -> list[RunRecord]:
     """Two runs of ten questions, of which the fourth has the text in every place."""
-    runs = []
+    runs, failure = [], Failure("backbone_error", "s", text, True)
     for run in two_runs(3, 2, 6):
         row = run.rows[4]
-        changed = with_row(
-            run,
-            4,
-            question=replace(row.question, text=text, evidence=text),
-            outcome=replace(
-                row.outcome, sql=text, notes=(text,), failure=Failure("backbone_error", "s", text, True)
-            ),
-            final=replace(row.final, error=text),
-            gold_sql=text,
-        )
-        runs.append(changed)
+        question = replace(row.question, text=text, evidence=text)
+        outcome = replace(row.outcome, sql=text, notes=(text,), failure=failure)
+        final = replace(row.final, error=text)
+        runs.append(with_row(run, 4, question=question, outcome=outcome, final=final, gold_sql=text))
     return runs
 
 

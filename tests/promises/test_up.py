@@ -63,28 +63,18 @@ def until(process: "subprocess.Popen[str]", text: str) -> None:
 
 
 @pytest.mark.promise("up")
-def test_taken_ports_dying_servers_and_closing_terminals_are_survived_or_said(
+def test_taken_chosendying_servers_and_closing_terminals_are_survived_or_said(
     tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, *ports = free_ports(8)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", first))
         taken.listen()
-        for prefect, mlflow, named in (
-            (first, second, "--prefect-port"),
-            (second, first, "--mlflow-port"),
-            (1, 1, "two"),
-        ):
+        refused = ((first, second, "--prefect-port"), (second, first, "--mlflow-port"), (1, 1, "two"))
+        for prefect, mlflow, named in refused:
             with count.fault(f"ports {prefect} and {mlflow}"):
-                ran = in_process.run(
-                    "up",
-                    "--home",
-                    str(tmp_path / "x"),
-                    "--prefect-port",
-                    str(prefect),
-                    "--mlflow-port",
-                    str(mlflow),
-                )
+                chosen = ("--prefect-port", str(prefect), "--mlflow-port", str(mlflow))
+                ran = in_process.run("up", "--home", str(tmp_path / "x"), *chosen)
                 assert ran.code == 2 and named in ran.err and "Traceback" not in ran.err, ran.err
     running = {
         how: start(tmp_path / how.name, ports[2 * place : 2 * place + 2]) for place, how in enumerate(ENDS)
@@ -107,8 +97,5 @@ def test_taken_ports_dying_servers_and_closing_terminals_are_survived_or_said(
         words = (sys.executable, "-S", "-c", "print('no space left'); raise SystemExit(7)")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         thing = Service("thing", words, environment, tmp_path / "thing.log", lambda: True)
-        with (
-            pytest.raises(ServiceFailedError, match="no space left"),
-            stopping([thing]),
-        ):
+        with pytest.raises(ServiceFailedError, match="no space left"), stopping([thing]):
             wait_until(lambda: thing.update(print) and False)

@@ -24,7 +24,7 @@ MATCHING_HERE_ONLY = {
     *("599", "619", "621", "645", "720", "1016"),
 }
 MATCHING_OFFICIALLY_ONLY = {
-    "562",  # the official parser drops OR in ON and what follows, and so considers different joins equal
+    "562"  # the official parser drops OR in ON and what follows, and so considers different joins equal
 }
 
 

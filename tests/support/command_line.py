@@ -16,6 +16,11 @@ import pytest
 
 from tests.support.process_template import ROOT, Forked, start
 
+PIPES: Any = {
+    "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+}  # fmt: skip
+"""How a process of a test is started: its output is read, and it can ask for nothing."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -29,6 +34,13 @@ class Ran:
     def json(self) -> Any:
         """Standard output as the one JSON object that it must be."""
         return json.loads(self.out)
+
+    def assert_refused(self, *said: str, code: int = 2) -> None:
+        """Assert that it ended with one message, which has these parts, no traceback and no output."""
+        assert (self.code, self.out) == (code, ""), self.err
+        message = " ".join(self.err.rpartition("crosscheck: ")[2].split())
+        assert self.err.count("crosscheck: ") == 1 and "Traceback" not in self.err, self.err
+        assert [part for part in said if part not in message] == [], message
 
 
 @dataclass
@@ -55,15 +67,7 @@ class CommandLine:
 
     def start_anew(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start a command in a Python process of its own, which imports everything, as a user's does."""
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.cwd,
-            env=self.all_of_environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return subprocess.Popen(self.command(*arguments), cwd=self.cwd, env=self.all_of_environment, **PIPES)
 
     def run(self, *arguments: str, timeout: float = 480) -> Ran:
         """Run a command to its end."""
@@ -76,10 +80,7 @@ def start_module(
     """Start `python -m module`, forked where the system has process file descriptors."""
     if hasattr(os, "pidfd_open"):
         return start(arguments, environment, cwd, module)
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    return subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=cwd, env=environment, **PIPES)
 
 
 def finish(process: "Forked | subprocess.Popen[str]", timeout: float = 480) -> Ran:
@@ -150,12 +151,8 @@ def started_prefect_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, str(home)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+        cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert process.stdout is not None and process.stdin is not None
     url = process.stdout.readline().strip()
     assert url.startswith("http"), "Prefect's server did not start"

@@ -18,6 +18,7 @@ from tasks.settings.home import Home
 from tests.flows.cli.old_folder import make_folder
 from tests.support.command_line import CommandLine, Ran, start_module
 from tests.support.death import ASKING, BEFORE, LOGGING, SCORING, Deaths, Moment, same
+from tests.support.demo import demo_questions
 from tests.support.fake_openai import Body, FakeOpenAI
 
 CLEANING = ("removing", "shrinking")
@@ -156,8 +157,7 @@ def evaluate_with_failures(
     """Evaluate with a server that fails on every second question, and copy the folder for re-runs."""
     shutil.rmtree(line.home, ignore_errors=True)
     killed.prepare(line.home)
-    file = line.home / "benchmarks" / "demo" / "dev.json"
-    texts = [each["question"] for each in json.loads(file.read_text(encoding="utf-8"))][:limit]
+    texts = [each["question"] for each in demo_questions(line.home)][:limit]
     ordinary, server.answer = server.answer, failing_on(texts[::2], server)
     ran = line.run(*killed.arguments)
     server.answer = ordinary

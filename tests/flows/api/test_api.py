@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,16 @@ from tests.support.command_line import ROOT
 
 
 @pytest.fixture
-def home(prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(prefect_home: Home, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the demo, which CROSSCHECK_HOME names."""
-    shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
     monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
-    yield prefect_home.path
+    return Path(shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def crosscheck(built_demo: Path, tmp_path: Path) -> Crosscheck:
+    """The interface of a working folder with the demo."""
+    return Crosscheck(home=shutil.copytree(built_demo, tmp_path / "home"), quiet=True)
 
 
 def prefect_variables() -> dict[str, str]:
@@ -38,7 +42,8 @@ def prefect_variables() -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+async def test_the_documented_examples_run_where_an_event_loop_runs() -> None:
     assert asyncio.get_running_loop()
     before = prefect_variables()
     runner, shared = doctest.DocTestRunner(), dict(vars(does))
@@ -65,10 +70,8 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
     with sqlite3.connect(tmp_path / "shop.sqlite") as shop:
         shop.execute("CREATE TABLE customers (name TEXT, city TEXT)")
         shop.executemany("INSERT INTO customers VALUES (?, ?)", [("Ann", "Lyon"), ("Bo", "Nice")])
-    crosscheck = Crosscheck(home=home, quiet=True)
-    answer = crosscheck.answer(
-        "List the name of all customers.", tmp_path / "shop.sqlite", pipeline="zero-shot"
-    )
+    question, interface = "List the name of all customers.", Crosscheck(home=home, quiet=True)
+    answer = interface.answer(question, tmp_path / "shop.sqlite", pipeline="zero-shot")
     assert (answer.error, answer.row_count) == (None, 2)
     assert answer.sql and answer.table.iloc[:, 0].to_list() == ["Ann", "Bo"]
 
@@ -92,21 +95,17 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.sweep(grid={"benchmark.rule": ["bird", "strict"]}), "the same for a whole sweep"),
         (lambda c: c.sweep(pipelines=[]), "at least one"),
         (lambda c: c.evaluate(limit=0), "limit=0: Input should be greater"),
-        (
-            lambda c: c.rerun(c.score({1: "SELECT 1"}, questions=[1]), only="bad"),
-            "only='bad': Input should be",
-        ),
+        (lambda c: c.rerun(c.score({1: "SELECT 1"}, questions=[1]), only="bad"), "only='bad': Input"),
         (lambda c: c.sweep(budget_usd=-1), "--budget -1: "),
         (lambda c: c.runs(), "crosscheck evaluate"),
         (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
     ],
 )
 async def test_bad_input_is_the_error_of_the_command_line(
-    built_demo: Path, tmp_path: Path, call: "object", part: str
+    crosscheck: Crosscheck, call: "object", part: str
 ) -> None:
-    shutil.copytree(built_demo, tmp_path / "home")
     with pytest.raises(CrosscheckError) as error:
-        call(Crosscheck(home=tmp_path / "home", quiet=True))  # type: ignore[operator]
+        call(crosscheck)  # type: ignore[operator]
     assert part in str(error.value)
 
 
@@ -114,19 +113,15 @@ async def test_bad_input_is_the_error_of_the_command_line(
     "one", [{"pipelines": "few-shot"}, {"backbones": "offline"}, {"grid": {"pipeline.demonstrations.k": 3}}]
 )
 def test_a_text_or_number_in_place_of_a_list_is_one_value(
-    built_demo: Path, tmp_path: Path, one: dict[str, Any]
+    crosscheck: Crosscheck, one: dict[str, Any]
 ) -> None:
-    shutil.copytree(built_demo, tmp_path / "home")
-    crosscheck = Crosscheck(home=tmp_path / "home", quiet=True)
     chosen = {"pipelines": ["few-shot"], "questions": 1, "dry_run": True}
     (cell,) = crosscheck.sweep(**(chosen | one)).cells
     assert cell.cell.settings.label == "offline | few-shot" and cell.estimated.calls == 1
     assert grid_axes({"pipeline.prompt.task": "sql"}) == [['pipeline.prompt.task="sql"']]
 
 
-def test_a_run_and_a_comparison_are_printed_as_a_sentence(built_demo: Path, tmp_path: Path) -> None:
-    shutil.copytree(built_demo, tmp_path / "home")
-    crosscheck = Crosscheck(home=tmp_path / "home", quiet=True)
+def test_a_run_and_a_comparison_are_printed_as_a_sentence(crosscheck: Crosscheck) -> None:
     run = crosscheck.score({1: "SELECT 1"}, name="one", questions=[1])
     told = f"demo · one · predictions, run {run.run_id}: execution accuracy 0.00 % (0 of 1, rule bird, 95 % interval "
     assert str(run).startswith(told) and len(str(run).splitlines()) == 1
@@ -135,7 +130,9 @@ def test_a_run_and_a_comparison_are_printed_as_a_sentence(built_demo: Path, tmp_
     assert str(both) == both.verdict and both.verdict.startswith("No difference: ")
 
 
-def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
+def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once_and_goes_through_where_nothing_can_be_stopped() -> (
+    None
+):
     control = Control()
 
     async def wait() -> str:
@@ -148,9 +145,6 @@ def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
     before = signal.getsignal(signal.SIGINT)
     assert in_thread(lambda: asyncio.run(wait()), [control]) == "stopped"
     assert signal.getsignal(signal.SIGINT) == before
-
-
-def test_work_that_cannot_be_stopped_lets_the_interrupt_through() -> None:
     end = threading.Event()
 
     def work() -> None:

@@ -28,9 +28,13 @@ def values(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["benchmark", "backbone", "pipeline"])
-def test_names_are_completed_and_files_where_none_fits(kind: str) -> None:
+def test_names_are_completed_and_files_where_none_fits_or_the_configuration_is_broken(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert values("evaluate", f"--{kind}", "") == sorted(available(find_conf(), kind))
     assert completed("evaluate", f"--{kind}", "my-") == [("my-", "file")]
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "nowhere"))
+    assert completed("evaluate", f"--{kind}", "r") == [("r", "file")]
 
 
 def test_commands_options_folders_and_files_are_completed() -> None:
@@ -51,20 +55,9 @@ def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert values("compare", "latest", make_run().run_id[:4]) == [make_run().run_id]
 
 
-def test_names_are_not_completed_where_the_configuration_is_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "nowhere"))
-    assert completed("evaluate", "--pipeline", "r") == [("r", "file")]
-
-
 def test_a_shell_gets_the_script_that_completes() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "crosscheck"],
-        cwd=ROOT,
-        env={**os.environ, "_CROSSCHECK_COMPLETE": "zsh_source"},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "_CROSSCHECK_COMPLETE": "zsh_source"}
+    command = [sys.executable, "-m", "crosscheck"]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("#compdef crosscheck") and "_CROSSCHECK_COMPLETE=zsh_complete" in ran.stdout

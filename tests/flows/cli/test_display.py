@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,15 +15,17 @@ from rich.console import Console
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_asking, open_progress
 from flows.runtime.control import Interrupted
-from flows.runtime.summary import print_summary
+from flows.runtime.summary import next_steps, print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, open_console, print_blocks
 from tasks.results.build_record import record_of
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import is_right
 from tasks.settings.home import Home
-from tests.support.command_line import CommandLine, Ran
-from tests.support.terminal import Screen, run_in_terminal
+from tests.support.command_line import CommandLine
+from tests.support.terminal import run_in_terminal
 from tests.tasks.results.samples import make_report, make_run
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
@@ -86,30 +87,21 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
 
 
 @pytest.mark.slow
-def test_no_color_is_respected(
-    run_here: Callable[..., Ran], built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_color_is_respected(built_demo: Path, tmp_path: Path) -> None:
     database = next((built_demo / "benchmarks/demo/dev_databases/city_library").glob("*.sqlite"))
     crosscheck = CommandLine(tmp_path / "home", {"TERM": "xterm-256color"})
-    coloured = {}
+    command = crosscheck.command("answer", "How many members are there?", "--database", str(database))
     for no_color in ("", "1"):
-        _, screen = run_in_terminal(
-            crosscheck.command("answer", "How many members are there?", "--database", str(database)),
-            crosscheck.cwd,
-            crosscheck.all_of_environment | {"NO_COLOR": no_color},
-        )
+        environment = crosscheck.all_of_environment | {"NO_COLOR": no_color}
+        _, screen = run_in_terminal(command, crosscheck.cwd, environment)
         assert "SELECT COUNT(*) FROM" in screen.text
-        coloured[no_color] = bool(COLOURS.search(screen.raw))
-    assert coloured == {"": True, "1": False}
+        assert bool(COLOURS.search(screen.raw)) is not bool(no_color)
 
 
-def test_a_table_that_fits_is_left_as_it_is() -> None:
+def test_a_table_that_fits_stays_and_one_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> None:
     lines = shown(wide(), 300)
     assert lines[1] == "Calls"
     assert lines[4].split() == ["augmentation_conditions", *(f"{n}234,567" for n in range(8))]
-
-
-def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> None:
     tighter = shown(wide(), 100)
     assert "augmentation_conditions 0234,567 1234,567" in "\n".join(tighter)
     assert "wider terminal" not in "\n".join(tighter)
@@ -119,6 +111,7 @@ def test_a_table_too_wide_loses_air_then_columns_but_no_name_and_says_so() -> No
     assert " ".join(narrow).endswith(
         "a wider terminal also shows column number 4, column number 5, column number 6, column number 7"
     )
+    assert any("0234" in line for line in shown(wide(), 20))
 
 
 def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
@@ -138,10 +131,6 @@ def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(t
     row = next(line for line in stream.getvalue().splitlines() if line.startswith("both"))
     assert " ".join(row.split()) == " ".join(("both", *cells, str(linking.linked), "2.50", "9.25", "81.0 %"))
     assert "means over the questions linked" in stream.getvalue()
-
-
-def test_two_columns_are_always_shown() -> None:
-    assert any("0234,567" in line or "0234" in line for line in shown(wide(), 20))
 
 
 def test_what_is_no_terminal_gets_no_control_character_and_whole_lines() -> None:
@@ -216,31 +205,16 @@ def test_without_a_terminal_the_last_state_of_every_step_is_printed() -> None:
     ]
 
 
-def test_what_is_counted_is_named_in_singular_or_plural() -> None:
+def test_what_is_counted_is_named_in_singular_or_plural_and_a_title_stands_before_every_line() -> None:
     stream = io.StringIO()
-    with open_progress(stream) as seen:
+    with open_progress(stream, "2 of 9") as seen:
         seen.questions(1, 0)
         seen.questions(23, 0, "table")
         seen.answered(failed=False, calls=[])
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "1 question, 0 restored from earlier runs"
-    assert lines[1] == "23 tables, 0 restored from earlier runs"
-    assert lines[2].startswith("1 of 23 tables")
-
-
-def test_a_title_stands_before_every_line() -> None:
-    stream = io.StringIO()
-    with open_progress(stream, "2 of 9") as seen:
-        seen.step("Reading demo")
-    assert stream.getvalue() == "2 of 9: Reading demo\n"
-
-
-def test_the_terminal_of_these_tests_does_what_a_terminal_does() -> None:
-    screen = Screen(columns=10)
-    screen.write("one\r\ntwo\x1b[1A\r\x1b[2KONE\r\n\x1b[31mtwo!\x1b[0m\r\n0123456789ab\x1b[?25l")
-    assert screen.text == "ONE\ntwo!\n0123456789\nab"
-    assert "one" in screen.seen
-    assert (screen.colours, screen.cursor_hidden) == (2, True)
+    first, second, third = stream.getvalue().splitlines()
+    assert first == "2 of 9: 1 question, 0 restored from earlier runs"
+    assert second == "2 of 9: 23 tables, 0 restored from earlier runs"
+    assert third.startswith("2 of 9: 1 of 23 tables")
 
 
 def test_the_time_of_a_command_is_exact_and_leaves_out_the_script_that_became_it() -> None:
@@ -264,3 +238,38 @@ def test_an_interrupt_before_the_first_question_says_that_nothing_was_paid(asked
             display.questions(asked, 0)
         raise KeyboardInterrupt
     assert isinstance(stopped.value, KeyboardInterrupt) if asked else "nothing was paid" in str(stopped.value)
+
+
+RUN = "20261121-020000-3f9a1c"
+
+
+BEFORE = "20261120-020000-3f9a1c"
+
+
+def next_steps_of(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
+    rows = make_report(questions).rows
+    rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
+    run = make_run().model_copy(update={"run_id": RUN})
+    return next_steps(record_of(run, build_report(rows, rule="bird", schemas={})), before)
+
+
+def commands_of(lines: list[str]) -> list[str]:
+    return [line.partition("  #")[0].rstrip() for line in lines]
+
+
+def test_wrong_answers_are_looked_at_and_the_run_before_compared() -> None:
+    assert commands_of(next_steps_of(9)) == [
+        f"crosscheck show {RUN} --wrong",
+        f"crosscheck show {RUN} --open",
+    ]
+    assert commands_of(next_steps_of(9, BEFORE))[1] == f"crosscheck compare {BEFORE} {RUN}"
+
+
+def test_what_can_be_retried_comes_first() -> None:
+    assert (
+        next_steps_of(11)[0].startswith(f"crosscheck rerun {RUN}") and "asks 1 again" in next_steps_of(11)[0]
+    )
+
+
+def test_a_run_without_a_wrong_answer_lists_none() -> None:
+    assert commands_of(next_steps_of(9, only_right=True))[0] == f"crosscheck show {RUN} --details"

@@ -1,9 +1,10 @@
-"""The end of a command's process: as always, but without the removal of Python's modules."""
+"""The process of a command: its fast end, its closed streams, and garbage collection, which is seldom in it."""
 
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +23,11 @@ def ran(program: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-def test_the_code_is_kept_and_all_output_is_written() -> None:
+def test_the_code_is_kept_and_all_output_is_written_or_said_not_to_be() -> None:
     ended = ran("print('x' * 100_000); print('err', end='', file=sys.stderr); fast_exit.with_code(3)")
     assert (ended.returncode, len(ended.stdout), ended.stderr) == (3, 100_001, "err")
+    program = "import os; os.close(1); os.open(os.devnull, os.O_RDONLY); print('x'); fast_exit.with_code(5)"
+    assert ran(program).returncode == 120
 
 
 def test_exit_functions_and_threads_come_first() -> None:
@@ -42,11 +45,6 @@ def test_modules_are_removed_where_something_else_ends_the_process() -> None:
     failed = ran("raise RuntimeError('unexpected')")
     assert failed.returncode == 1
     assert "RuntimeError: unexpected" in failed.stderr
-
-
-def test_output_that_cannot_be_written_is_said_as_python_says_it() -> None:
-    program = "import os; os.close(1); os.open(os.devnull, os.O_RDONLY); print('x'); fast_exit.with_code(5)"
-    assert ran(program).returncode == 120
 
 
 def test_a_command_ends_so() -> None:
@@ -73,3 +71,75 @@ def test_other_programs_inherit_the_streams_that_were_closed() -> None:
     )
     command = [sys.executable, "-c", program]
     assert subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *command]).returncode == 0
+
+
+ROOT = Path(__file__).parents[3]
+
+
+IMPORTING = """
+import gc
+from flows.runtime.process import collect_garbage_seldom, importing
+
+{first}
+before = gc.isenabled(), gc.get_threshold()
+try:
+    with importing():
+        print(gc.isenabled())
+        {body}
+except ImportError:
+    print("not there")
+assert (gc.isenabled(), gc.get_threshold()) == before
+print(gc.get_freeze_count() > 1000)
+class Circle:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("found")
+Circle()
+gc.collect()
+"""
+
+
+def printed(first: str, body: str = "pass") -> list[str]:
+    return output(IMPORTING.format(first=first, body=body)).split("\n")[:-1]
+
+
+def output(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_command_does_not_search_while_it_imports_nor_in_what_it_imported() -> None:
+    assert printed("collect_garbage_seldom()") == ["False", "True", "found"]
+    failed = printed("collect_garbage_seldom()", "import no_such_module")
+    assert failed == ["False", "not there", "True", "found"], "the search is on again"
+    assert printed("") == ["True", "False", "found"], "a user's program searches as always"
+
+
+@pytest.mark.slow
+def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
+    code = (
+        "import gc, threading\n"
+        "from flows.runtime.process import collect_garbage_seldom\n"
+        "from flows.runtime.process import import_in_background\n"
+        "collect_garbage_seldom()\n"
+        "before = sum(each['collections'] for each in gc.get_stats())\n"
+        "import_in_background()\n"
+        "[each.join() for each in threading.enumerate() if each.name == 'import mlflow']\n"
+        "import sys\n"
+        "print('mlflow.store.tracking.sqlalchemy_store' in sys.modules, gc.isenabled())\n"
+        "print(sum(each['collections'] for each in gc.get_stats()) - before < 3, gc.get_freeze_count() > 100_000)\n"
+    )
+    assert output(code).split() == ["True"] * 4
+
+
+def test_a_process_that_ends_as_usual_prints_no_leaks_of_duckdb() -> None:
+    script = (
+        "from flows.runtime.process import collect_garbage_seldom, importing\n"
+        "collect_garbage_seldom()\n"
+        "with importing():\n"
+        "    import duckdb\n"
+        "duckdb.connect().execute('SELECT 1').fetchall()\n"
+    )
+    assert output(script) == ""

@@ -23,7 +23,7 @@ def test_every_cause_every_code_and_every_field_is_explained() -> None:
     codes = {int(cell) for cell in first_cells("exit-codes") if cell.isdigit()}
     assert codes == {int(code) for code in ExitCode}
     assert [cell for cell in first_cells("json") if cell != "field"] == [
-        *(name for name in RunRecord.model_fields),
+        *(name for name in RunRecord.model_fields)
     ]
 
 

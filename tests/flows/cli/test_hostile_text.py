@@ -24,9 +24,11 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.model import Document
 from tasks.documents.terminal import print_document
+from tasks.pages.comparison import comparison_document
 from tasks.pages.lists import runs_table
 from tasks.pages.run_page import RunView
 from tasks.results.build_record import record_of
+from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table
 from tasks.scoring.build_report import build_report
@@ -109,6 +111,15 @@ def runs(stream: TextIO) -> None:
     print_document(Document("", (runs_table([header], 9),)), stream)
 
 
+def comparison(stream: TextIO) -> None:
+    a, b = two_runs(1, 0, 6)
+    row = a.rows[0]
+    question, outcome = replace(row.question, text=EVIL), replace(row.outcome, sql=EVIL)
+    print_document(
+        comparison_document(compare(with_row(a, 0, outcome=outcome, question=question), b)), stream
+    )
+
+
 @pytest.mark.parametrize(
     "display",
     [
@@ -120,7 +131,7 @@ def runs(stream: TextIO) -> None:
         answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, retryable=False))),
         lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
         lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
-        golds, answer_key, sweep, judged, listed, runs,
+        golds, answer_key, sweep, judged, listed, runs, comparison,
     ],
 )  # fmt: skip
 def test_no_display_obeys_a_text(display: Callable[[TextIO], None]) -> None:

@@ -21,18 +21,20 @@ def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
     ]
     entries.append({"question_id": "4", "action": "withdraw", "reason": "r", "source": "s"})
     key = folder / "turned.json"
-    key.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
     words = ("--set", f"benchmark.answer_keys={key}")
+
+    def score(name: str, corrections: list[dict[str, str]], *more: str) -> None:
+        key.write_text(json.dumps({"corrections": corrections}), encoding="utf-8")
+        file = str(folder / f"{name}.jsonl")
+        assert run("score", "--predictions", file, "--limit", "10", *more).code == 0
+
+    key.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
     home = scored_home(folder, built_demo, {"first": "1", "second": "23"}, *words)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CROSSCHECK_HOME", str(home))
-        assert run("score", "--predictions", str(folder / "first.jsonl"), "--limit", "10").code == 0
-        key.write_text(json.dumps({"corrections": entries[1:]}), encoding="utf-8")
-        oldest = ("--predictions", str(folder / "second.jsonl"), "--limit", "10", "--name", "other-key")
-        assert run("score", *oldest, *words).code == 0
-        key.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
-        again = ("--predictions", str(folder / "first.jsonl"), "--limit", "10", "--name", "first")
-        assert run("score", *again, *words).code == 0
+        score("first", entries)
+        score("second", entries[1:], "--name", "other-key", *words)
+        score("first", entries, "--name", "first", *words)
     return home
 
 
@@ -59,28 +61,23 @@ def test_a_board_by_a_key_ranks_by_its_score_and_says_who_has_none(tmp_path: Pat
         assert "ranked by turned" in display and "100.00 %" in display
 
 
-def test_a_board_by_a_rule_ranks_every_run(home: Path) -> None:
+def test_a_board_by_a_rule_ranks_every_run_and_one_by_a_score_that_no_run_has_is_refused() -> None:
     (board,) = run("leaderboard", "--by", "strict", "--json").json["boards"]
     assert board["by"] == "strict" and len(board["ranked"]) == 3 and board["not_ranked"] == []
     assert {row["by"]["rule"] for row in board["ranked"]} == {"strict"}
     assert all(row["letters"] for row in board["ranked"])
+    run("leaderboard", "--by", "turnt").assert_refused('has a score "turnt". Did you mean "turned"?')
 
 
 def test_a_run_whose_score_counts_no_question_is_not_ranked_by_it(
     built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("--set", "benchmark.quarantine=[0, 1]")
-    monkeypatch.setenv(
-        "CROSSCHECK_HOME", str(scored_home(tmp_path, built_demo, {"all": ""}, *words, limit=2))
-    )
+    home = scored_home(tmp_path, built_demo, {"all": ""}, *words, limit=2)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
     (board,) = run("leaderboard", "--by", "without_quarantine", "--json").json["boards"]
     assert board["ranked"] == []
     assert [row["why_unranked"] for row in board["not_ranked"]] == ["has nothing to score"]
-
-
-def test_a_score_that_no_run_has_is_one_message() -> None:
-    ran = run("leaderboard", "--by", "turnt")
-    assert ran.code == 2 and 'has a score "turnt". Did you mean "turned"?' in ran.err, ran.err
 
 
 def test_real_answers_of_superhero_are_scored_by_arcwises_key(
@@ -88,9 +85,7 @@ def test_real_answers_of_superhero_are_scored_by_arcwises_key(
 ) -> None:
     """BIRD's baseline on the 52 questions of mini-dev on superhero: 27 of 52, and 27 of the 47 with the same text."""
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    key = json.loads(
-        (shared_data / "bird-mini-dev/arcwise_mini_dev_cleaned.json").read_text(encoding="utf-8")
-    )
+    key = json.loads((shared_data / "bird-mini-dev/arcwise_mini_dev_cleaned.json").read_text("utf-8"))
     ids = ",".join(str(each["question_id"]) for each in key if each["db_id"] == "superhero")
     predictions = shared_data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
     ran = run(

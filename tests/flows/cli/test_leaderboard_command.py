@@ -1,7 +1,7 @@
 """`crosscheck leaderboard`: who is ranked against whom, who is not and why, with every number behind it."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from tests.tasks.results.night_samples import keep, unanswered
 from tests.tasks.results.page_parts import Page
 from tests.tasks.results.samples import report_of
 
+Boards = Callable[..., list[Board]]
+
 
 def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> RunRecord:
     rows = [score(number, number < right) for number in range(questions)]
@@ -35,15 +37,12 @@ def rendered(boards: Sequence[Board]) -> str:
 
 def of_seven() -> list[RunRecord]:
     """Runs, the oldest first."""
+    bare = {"changed": "pipeline.demonstrations.k=0", "name": "bare"}
     return [
-        a_run("few-shot", 9),
-        a_run("rsl-sql", 7),
-        a_run("few-shot", 5),
-        a_run("dac", 7),
-        a_run("few-shot", 8, tags={"changed": "pipeline.demonstrations.k=0", "name": "bare"}),
-        a_run("rsl-sql", 10, tags={"oracle": "both"}),
+        a_run("few-shot", 9), a_run("rsl-sql", 7), a_run("few-shot", 5), a_run("dac", 7),
+        a_run("few-shot", 8, tags=bare), a_run("rsl-sql", 10, tags={"oracle": "both"}),
         unanswered(a_run("dac", 9), 9, "Gone."),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -52,11 +51,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(tmp_path)
 
 
+@pytest.fixture
+def boards(home: Home) -> Boards:
+    """Keeps runs, and returns the leaderboards of the folder."""
+
+    def of(*runs: RunRecord) -> list[Board]:
+        keep(Warehouse(home.warehouse), runs)
+        return list(leaderboard(Warehouse(home.warehouse)))
+
+    return of
+
+
 def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_the_reason(
-    home: Home,
+    boards: Boards,
 ) -> None:
-    keep(Warehouse(home.warehouse), of_seven())
-    (board,) = leaderboard(Warehouse(home.warehouse))
+    (board,) = boards(*of_seven())
     assert (board.benchmark, board.questions) == ("demo", 10)
     assert [(each.rank, each.run.pipeline, each.ex and each.ex.correct) for each in board.ranked] == [
         (1, "few-shot", 8), (2, "dac", 7), (2, "rsl-sql", 7), (4, "few-shot", 5),
@@ -72,103 +81,75 @@ def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_
     assert first.ex and first.ex.interval and first.ex.interval[0] < 0.8 < first.ex.interval[1]
 
 
-def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Home) -> None:
+def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Home, boards: Boards) -> None:
     other = a_run("dac", 3)
-    renamed = [(row, f"x{row.question.id}") for row in other.rows]
     rows = [
         replace(row, question=replace(row.question, id=id_), outcome=replace(row.outcome, question_id=id_))
-        for row, id_ in renamed
+        for row, id_ in [(row, f"x{row.question.id}") for row in other.rows]
     ]
-    runs = [
-        a_run("rsl-sql", 7),
-        other.model_copy(update={"rows": tuple(rows)}),
-        a_run("rsl-sql", 5, 6),
-        a_run("rsl-sql", 7, revision="2"),
-        a_run("rsl-sql", 1, benchmark="mine"),
-    ]
-    keep(Warehouse(home.warehouse), runs)
-    boards = leaderboard(Warehouse(home.warehouse))
-    assert [(board.benchmark, board.questions, len(board.ranked)) for board in boards] == [
+    found = boards(
+        a_run("rsl-sql", 7), other.model_copy(update={"rows": tuple(rows)}), a_run("rsl-sql", 5, 6),
+        a_run("rsl-sql", 7, revision="2"), a_run("rsl-sql", 1, benchmark="mine"),
+    )  # fmt: skip
+    assert [(board.benchmark, board.questions, len(board.ranked)) for board in found] == [
         ("demo", 10, 1), ("demo", 10, 1), ("demo", 10, 1), ("demo", 6, 1), ("mine", 10, 1),
     ]  # fmt: skip
-    assert len(leaderboard(Warehouse(home.warehouse), "mine")) == 1
-    removed = frozenset(each.run_id for each in Warehouse(home.warehouse).runs()[1:])
+    warehouse = Warehouse(home.warehouse)
+    assert len(leaderboard(warehouse, "mine")) == 1
+    removed = frozenset(each.run_id for each in warehouse.runs()[1:])
     kept = Retention(datetime.datetime.now(datetime.UTC), frozenset(), removed, rows=False)
     WarehouseRows("runs", home.warehouse).remove(kept)
-    without_ids = leaderboard(Warehouse(home.warehouse))
+    without_ids = leaderboard(warehouse)
     assert [replace(board, apart="") for board in without_ids] == [
-        replace(board, apart="") for board in boards
+        replace(board, apart="") for board in found
     ]
-    assert len({board.title for board in without_ids}) == len(boards)
+    assert len({board.title for board in without_ids}) == len(found)
 
 
-def test_boards_of_other_files_questions_or_databases_have_titles_of_their_own(home: Home) -> None:
-    runs = [
-        a_run("dac", 7, databases={"shop": "a1" * 32}),
-        a_run("dac", 6, databases={"shop": "b2" * 32}),
-        a_run(
-            "dac",
-            5,
-            databases={"shop": "b2" * 32},
-            question_file="other/mine.json",
-            question_sha256="c3" * 32,
-        ),
-        a_run("dac", 3, 6, databases={"shop": "b2" * 32}),
-    ]
-    keep(Warehouse(home.warehouse), runs)
-    titles = [board.title for board in leaderboard(Warehouse(home.warehouse))]
+def test_boards_of_other_files_questions_or_databases_have_titles_of_their_own(boards: Boards) -> None:
+    first, second = {"shop": "a1" * 32}, {"shop": "b2" * 32}
+    file = {"question_file": "other/mine.json", "question_sha256": "c3" * 32}
+    found = boards(
+        a_run("dac", 7, databases=first),
+        a_run("dac", 6, databases=second),
+        a_run("dac", 5, databases=second, **file),
+        a_run("dac", 3, 6, databases=second),
+    )
+    titles = [board.title for board in found]
     assert len(set(titles)) == 4
     assert sum("databases " in title for title in titles) == 3
     assert sum("mine.json, sha256 c3c3c3c3" in title for title in titles) == 1
     assert titles[-1].endswith("6 of 30 questions")
 
 
-def test_two_files_of_predictions_of_one_name_are_both_ranked(home: Home) -> None:
+def test_two_files_of_predictions_of_one_name_are_both_ranked(boards: Boards) -> None:
     def scored(right: int, file: str, sha256: str) -> RunRecord:
         system = {"name": "predict_dev", "kind": "predictions", "file": file, "sha256": sha256}
         settings = {"backbone": system, "pipeline": {"name": "predictions", "kind": "predictions"}}
         return a_run("predictions", right, backbone="predict_dev", settings=settings)
 
     one, other = ("a/predict_dev.json", "a1" * 32), ("b/predict_dev.json", "b2" * 32)
-    keep(Warehouse(home.warehouse), [scored(8, *one), scored(3, *other), scored(3, *other)])
-    (board,) = leaderboard(Warehouse(home.warehouse))
+    (board,) = boards(scored(8, *one), scored(3, *other), scored(3, *other))
     assert [(each.ex and each.ex.correct, each.changed) for each in board.ranked] == [
         (8, "a/predict_dev.json (sha256 a1a1a1a1)"),
         (3, "b/predict_dev.json (sha256 b2b2b2b2)"),
     ]
 
 
-def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) -> None:
-    keep(Warehouse(home.warehouse), of_seven())
+def test_text_json_and_page_have_the_same_numbers(boards: Boards, tmp_path: Path) -> None:
+    boards(*of_seven())
     told = run("leaderboard").out
-    for part in (
-        "80.00 %",
-        "8 of 10",
-        "49.0 to 94.3 %",
-        "$2.5000",
-        "k=0",
-        "bare",
-        "Not ranked",
-        "saw parts of the gold",
-    ):
+    everywhere = ("80.00 %", "8 of 10", "49.0 to 94.3 %", "$2.5000")
+    for part in (*everywhere, "k=0", "bare", "Not ranked", "saw parts of the gold"):
         assert part in told
     file = tmp_path / "board.html"
-    ran = run("leaderboard", "--benchmark", "demo", "--json", "--html", str(file))
-    (board,) = ran.json["boards"]
+    (board,) = run("leaderboard", "--benchmark", "demo", "--json", "--html", str(file)).json["boards"]
     best, best_run = board["ranked"][0], board["ranked"][0]["run"]
     assert (best["rank"], best_run["correct"], best_run["total"]) == (1, 8, 10)
     assert best_run["cost"]["cost_usd"] == 2.5
     assert board["not_ranked"][1]["why_unranked"].startswith("saw parts")
     text = Page(file.read_text(encoding="utf-8")).text
-    for part in (
-        "80.00 %",
-        "8 of 10",
-        "49.0 to 94.3 %",
-        "$2.5000",
-        "1,000",
-        "output 100",
-        best_run["run_id"],
-    ):
+    for part in (*everywhere, "1,000", "output 100", best_run["run_id"]):
         assert part in text
 
 
@@ -224,49 +205,39 @@ def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
     assert links == [page]
 
 
-def test_the_page_says_that_others_are_as_good_as_the_first(home: Home) -> None:
-    keep(Warehouse(home.warehouse), [a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5)])
-    page = Page(rendered(leaderboard(Warehouse(home.warehouse))))
+def test_the_page_says_that_others_are_as_good_as_the_first(boards: Boards) -> None:
+    page = Page(rendered(boards(a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5))))
     assert "and 1 other with 70.00 %, not significantly better than 1 other" in page.text
     assert page.text.count("1 =") == 2 and "3 =" not in page.text
 
 
-def test_runs_that_differ_significantly_share_no_letter(home: Home) -> None:
-    keep(Warehouse(home.warehouse), [a_run("dac", 9), a_run("rsl-sql", 8), a_run("few-shot", 0)])
-    (board,) = leaderboard(Warehouse(home.warehouse))
+def test_runs_that_differ_significantly_share_no_letter_and_those_with_one_of_the_best_are_tied_with_it(
+    boards: Boards,
+) -> None:
+    (board,) = boards(a_run("dac", 9), a_run("rsl-sql", 8), a_run("few-shot", 0))
     assert [each.letters for each in board.ranked] == ["a", "a", "b"]
     assert "not significantly better than 1 other" in run("leaderboard").out
-
-
-def test_the_page_and_a_comparison_say_why_they_differ(home: Home) -> None:
-    runs = [a_run("dac", 10), a_run("rsl-sql", 4), *(a_run(name, 9) for name in ("few-shot", "zero-shot"))]
-    keep(Warehouse(home.warehouse), runs)
-    board = run("leaderboard").out
-    assert "6 exact McNemar tests on the same questions, one of each pair, p adjusted" in " ".join(
-        board.split()
-    )
-    (found,) = leaderboard(Warehouse(home.warehouse))
-    first, last = found.ranked[0], found.ranked[-1]
-    assert set(first.letters) & set(last.letters)
-    compared = run("compare", last.run.run_id, first.run.run_id).out
-    assert "dac beats rsl-sql" in compared
-    assert "The leaderboard and sweeps adjust p for all pairs of their runs (Holm)" in " ".join(
-        compared.split()
-    )
-
-
-def test_runs_that_share_any_letter_with_the_best_are_tied_with_it(home: Home) -> None:
-    keep(Warehouse(home.warehouse), [a_run("dac", 9), a_run("rsl-sql", 8), a_run("few-shot", 7)])
-    (board,) = leaderboard(Warehouse(home.warehouse))
-    ranked = zip(board.ranked, ("ab", "b", "a1"), strict=True)
+    ranked = zip(board.ranked, ("ab", "b", "c"), strict=True)
     page = rendered([replace(board, ranked=tuple(replace(row, letters=letters) for row, letters in ranked))])
     assert "not significantly better than 1 other" in page
 
 
-def test_nothing_to_rank_is_said(home: Home) -> None:
+def test_the_page_and_a_comparison_say_why_they_differ(boards: Boards) -> None:
+    runs = [a_run("dac", 10), a_run("rsl-sql", 4), *(a_run(name, 9) for name in ("few-shot", "zero-shot"))]
+    (found,) = boards(*runs)
+    words = " ".join(run("leaderboard").out.split())
+    assert "6 exact McNemar tests on the same questions, one of each pair, p adjusted" in words
+    first, last = found.ranked[0], found.ranked[-1]
+    assert set(first.letters) & set(last.letters)
+    compared = " ".join(run("compare", last.run.run_id, first.run.run_id).out.split())
+    assert "dac beats rsl-sql" in compared
+    assert "The leaderboard and sweeps adjust p for all pairs of their runs (Holm)" in compared
+
+
+@pytest.mark.usefixtures("home")
+def test_nothing_to_rank_is_said(boards: Boards) -> None:
     ran = run("leaderboard")
     assert (ran.code, ran.err) == (0, "") and "No run is finished yet" in ran.out
     assert run("leaderboard", "--json").json == {"boards": []}
-    keep(Warehouse(home.warehouse), of_seven()[:1])
-    ran = run("leaderboard", "--benchmark", "demi")
-    assert (ran.code, ran.out) == (2, "") and 'Did you mean "demo"' in ran.err
+    boards(*of_seven()[:1])
+    run("leaderboard", "--benchmark", "demi").assert_refused('Did you mean "demo"')

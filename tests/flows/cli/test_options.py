@@ -1,14 +1,19 @@
-"""Values of options that no setting can have: one message that names the option, before anything is done."""
+"""Values of options: the same defaults wherever one is named, and one message for what no setting can have."""
 
+import re
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from flows.cli.program import crosscheck
 from flows.evaluate.forms import EvaluationForm, Matrix
 from tasks.settings.choices import QuestionSelection
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
+from tasks.settings.load import available
 from tests.support import in_process
+from tests.support.command_line import ROOT
 
 SURROGATE = "\udcff"
 CASES = {
@@ -51,3 +56,37 @@ def test_a_field_that_selects_questions_is_an_option_of_each_command_and_of_the_
     assert f" --{field.replace('_', '-')} {value}" in form.command()
     assert field in Matrix.model_fields
     assert str(value) in QuestionSelection.model_validate({field: value}).in_words
+
+
+DEFAULTS = {"benchmark": DEFAULT_BENCHMARK, "backbone": DEFAULT_BACKBONE, "pipeline": DEFAULT_PIPELINE}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_every_command_and_form_has_the_same_default(kind: str) -> None:
+    found = set()
+    for name in crosscheck.list_commands(click.Context(crosscheck)):
+        command = crosscheck.get_command(click.Context(crosscheck), name)
+        assert command is not None
+        for option in command.params:
+            if option.name in (kind, f"{kind}s") and isinstance(option, click.Option) and not option.required:
+                found.add((name, option.default))
+    assert {default for _, default in found if isinstance(default, str)} == {DEFAULTS[kind]}, found
+    assert {name for name, _ in found} >= {"evaluate", "sweep"}
+    assert getattr(EvaluationForm(), kind) == DEFAULTS[kind]
+    assert getattr(Matrix(), f"{kind}s") == [DEFAULTS[kind]]
+    assert DEFAULTS[kind] in available(find_conf(), kind)
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_the_page_of_commands_names_the_default_in_its_table_of_options(kind: str) -> None:
+    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `--{kind}` \| (.*)$", text, re.MULTILINE)
+    assert re.findall(r"`([^`]+)` \(the default\)", row) == [DEFAULTS[kind]]
+
+
+def test_the_nightly_matrix_has_the_defaults_in_it() -> None:
+    deployments = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text(encoding="utf-8"))
+    (nightly,) = [each for each in deployments["deployments"] if each["name"] == "nightly"]
+    matrix = nightly["parameters"]["matrix"]
+    for kind, default in DEFAULTS.items():
+        assert default in matrix[f"{kind}s"]

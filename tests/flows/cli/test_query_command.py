@@ -15,7 +15,6 @@ from tasks.results.run_record import Tracked
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import MEANINGS, views
 from tasks.scoring.cost import Cost
-from tests.support.command_line import Ran
 from tests.support.in_process import run
 from tests.tasks.results.samples import make_report, make_run
 
@@ -36,24 +35,37 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rows(ran: Ran) -> list[dict[str, object]]:
+def of_page() -> list[str]:
+    """The queries of the page about the warehouse."""
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
+    return re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+
+
+def rows(sql: str) -> list[dict[str, object]]:
+    ran = run("query", sql, "--json")
     assert ran.code == 0, ran.err
     return ran.json["rows"]
 
 
-def test_a_run_shows_its_score_its_bill_and_where_it_comes_from(home: Path) -> None:
-    found = rows(run("query", "SELECT * FROM runs ORDER BY run_id", "--json"))
+@pytest.mark.usefixtures("home")
+def test_a_run_shows_its_score_its_bill_where_it_comes_from_and_its_right_answers() -> None:
+    first, second = found = rows("SELECT * FROM runs ORDER BY run_id")
     report = make_report(20)
     assert [row["ex"] for row in found] == [pytest.approx(report.score.ex)] * 2
-    assert found[0]["calls"] == 7
-    assert found[0]["cost_usd"] is None
-    assert [row["rerolled"] for row in found] == [False, True]
-    assert found[1]["parent_run_id"] == found[0]["run_id"]
-    assert found[1]["sweep"] == "s1"
-    assert found[1]["mlflow_run_id"] == "m1"
+    assert (first["calls"], first["cost_usd"], first["rerolled"], second["rerolled"]) == (
+        7,
+        None,
+        False,
+        True,
+    )
+    assert (second["parent_run_id"], second["sweep"]) == (first["run_id"], "s1")
+    assert second["mlflow_run_id"] == "m1"
+    right = "SELECT count(*) FILTER (correct) AS n FROM questions WHERE executable GROUP BY run_id"
+    assert [row["n"] for row in rows(right)] == [report.score.correct] * 2
 
 
-def test_what_json_has_no_form_for_is_text(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("home")
+def test_what_json_has_no_form_for_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT 'inf'::DOUBLE AS a, '-inf'::DOUBLE AS b, ['nan'::DOUBLE, 1.5] AS c, 'x'::BLOB AS d, 2.5::DOUBLE AS e"
     ran = run("query", sql, "--json")
     (row,) = json.loads(ran.out, parse_constant=refuse)["rows"]
@@ -67,22 +79,11 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
 
-def test_correct_is_the_verdict_under_the_headline_rule_and_adds_up_to_the_score(home: Path) -> None:
-    found = rows(
-        run(
-            "query",
-            "SELECT count(*) FILTER (correct) AS n FROM questions WHERE executable GROUP BY run_id",
-            "--json",
-        )
-    )
-    assert [row["n"] for row in found] == [make_report(20).score.correct] * 2
-
-
-def test_every_view_has_exactly_the_documented_columns(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_every_view_has_exactly_the_documented_columns() -> None:
     listed = run("query", "--json").json
     for name in views():
-        found = rows(run("query", f"SELECT * FROM {name} LIMIT 1", "--json"))
-        assert list(found[0]) == listed[name]
+        assert list(rows(f"SELECT * FROM {name} LIMIT 1")[0]) == listed[name]
         assert f"{name}:" in run("query").out
 
 
@@ -101,36 +102,26 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
     assert run("query", "SELECT 1", "--schema").code == 2
 
 
-def test_every_documented_example_runs(home: Path) -> None:
-    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
-    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
-    assert len(queries) == 10
-    queries += re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
-    assert len(queries) > 13
-    for query in queries:
+@pytest.mark.usefixtures("home")
+def test_every_documented_example_runs() -> None:
+    assert len(of_page()) == 10
+    of_help = re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
+    assert len(of_help) > 3
+    for query in (*of_page(), *of_help):
         ran = run("query", query)
         assert ran.code == 0, ran.err
 
 
 def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home: Path) -> None:
     warehouse, first = Warehouse(home / "warehouse.duckdb"), make_run()
-    others = (
-        ("20991231-000001-00000a", "spider-dev", first.backbone),
-        ("20991231-000002-00000b", first.benchmark, "b2"),
-    )
-    for run_id, benchmark, backbone in others:
-        other = first.model_copy(update={"run_id": run_id, "benchmark": benchmark, "backbone": backbone})
-        warehouse.finish(record_of(other, make_report(40)))
-    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
-    (query,) = (each for each in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "PIVOT" in each)
+    reports = {(first.benchmark, first.backbone): make_report(20)}
+    for place, names in enumerate((("spider-dev", first.backbone), (first.benchmark, "b2"))):
+        changes = {"run_id": f"20991231-00000{place}-aaaaaa", "benchmark": names[0], "backbone": names[1]}
+        reports[names] = make_report(40)
+        warehouse.finish(record_of(first.model_copy(update=changes), reports[names]))
+    (query,) = (each for each in of_page() if "PIVOT" in each)
     shown = {
-        (row["benchmark"], row["backbone"], row["difficulty"]): row[first.pipeline]
-        for row in rows(run("query", query, "--json"))
-    }
-    reports = {
-        (first.benchmark, first.backbone): make_report(20),
-        ("spider-dev", first.backbone): make_report(40),
-        (first.benchmark, "b2"): make_report(40),
+        (row["benchmark"], row["backbone"], row["difficulty"]): row[first.pipeline] for row in rows(query)
     }
     assert shown == {
         (*names, grade): f"{100 * share.correct / share.total:.2f} % ({share.correct} of {share.total})"
@@ -139,43 +130,35 @@ def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home:
     }
 
 
-def test_a_table_a_csv_and_a_json_object_say_the_same(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_table_a_csv_and_a_json_object_say_the_same() -> None:
     sql = "SELECT question_id, NULL AS unknown, 1.5 AS x, 'a,\"b' AS text FROM questions ORDER BY 1 LIMIT 2"
     text = run("query", sql).out
     assert "question_id" in text and "–" in text and "2 rows" in text
-    read = list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
+    read = as_csv(sql)
     assert read[0] == ["question_id", "unknown", "x", "text"]
     assert read[1][1:] == ["", "1.5", 'a,"b']
-    assert rows(run("query", sql, "--json"))[0]["unknown"] is None
+    assert rows(sql)[0]["unknown"] is None
 
 
-def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet(home: Path) -> None:
+def as_csv(sql: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
+
+
+@pytest.mark.usefixtures("home")
+def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet() -> None:
     cells = (
-        "=1+1",
-        "+A1",
-        "-A1",
-        "@SUM(A1)",
-        "\t=1+1",
-        "\r=1+1",
-        "--x\nSELECT 1",
-        "-1=cmd|'/c calc'!A1",
-        "=1",
-    )
+        "=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1+1", "\r=1+1", "--x\nSELECT 1", "-1=cmd|'/c calc'!A1", "=1"
+    )  # fmt: skip
     sql = "SELECT " + ", ".join(f"""$${cell}$$ AS "{cell}\"""" for cell in cells)
-    for row in csv.reader(io.StringIO(run("query", sql, "--csv").out)):
+    for row in as_csv(sql):
         assert row == [f"'{cell}".replace("\r", "\n") for cell in cells]
     numbers = "SELECT -1 AS a, -1e-9 AS b, '+5 %' AS c, 'a=1' AS d"
-    assert list(csv.reader(io.StringIO(run("query", numbers, "--csv").out)))[1] == [
-        "-1",
-        "-1e-09",
-        "+5 %",
-        "a=1",
-    ]
+    assert as_csv(numbers)[1] == ["-1", "-1e-09", "+5 %", "a=1"]
 
 
-def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(
-    home: Path, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("home")
+def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(tmp_path: Path) -> None:
     folder = tmp_path / "the export"
     ran = run("export", str(folder), "--json")
     assert ran.code == 0, ran.err
@@ -184,15 +167,11 @@ def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_
         assert relation.columns == list(view.columns)
         assert len(relation.fetchall()) == ran.json["rows"][name] > 0
     assert sorted(file.suffix for file in folder.iterdir()) == [".parquet"] * len(views())
-    refused = run("export", str(folder))
-    assert refused.code == 2
-    assert "--overwrite" in refused.err
+    run("export", str(folder)).assert_refused("--overwrite")
     assert run("export", str(folder), "--overwrite").code == 0
 
 
 def test_without_a_warehouse_both_say_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
     for arguments in (("query", "SELECT 1"), ("export", str(tmp_path / "x"))):
-        ran = run(*arguments)
-        assert ran.code == 2
-        assert "crosscheck evaluate" in ran.err
+        run(*arguments).assert_refused("crosscheck evaluate")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.results.night import write
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
@@ -16,17 +17,9 @@ from tests.tasks.results.night_samples import a_night
 
 ROOT = Path(__file__).parents[3]
 READ = (
-    ("runs",),
-    ("leaderboard",),
-    ("nights", "show"),
-    ("nights", "show", "latest"),
-    ("nights", "baseline"),
-    ("status",),
-    ("query", "FROM runs"),
-    ("show", "latest"),
-    ("compare", "latest~1", "latest"),
-    ("tables", "latest"),
-)
+    ("runs",), ("leaderboard",), ("nights", "show"), ("nights", "show", "latest"), ("nights", "baseline"), ("status",),
+    ("query", "FROM runs"), ("show", "latest"), ("compare", "latest~1", "latest"), ("tables", "latest"),
+)  # fmt: skip
 READS_SETTINGS = ("status", "query", "tables")
 """Those that need the models of settings: they read a benchmark, or evaluations that run."""
 NOTHING_THERE = {
@@ -55,16 +48,6 @@ def test_a_command_that_only_reads_makes_no_working_folder(
     assert not list(tmp_path.iterdir())
 
 
-def test_runs_of_a_benchmark_that_no_run_has_are_refused_with_the_names_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    a_night(Warehouse(tmp_path / "warehouse.duckdb"), two_runs(3, 20, 100), name="2026-11-21T01:30Z")
-    known = run("runs", "--json").json["runs"][0]["benchmark"]
-    ran = run("runs", "--benchmark", f"{known}x")
-    assert ran.code == 2 and f'Did you mean "{known}"' in ran.err
-
-
 def test_a_command_that_only_reads_loads_neither_prefect_nor_mlflow_nor_settings(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     write(a_night(warehouse, two_runs(3, 20, 100), name="2026-11-21T01:30Z"), Home(tmp_path))
@@ -80,11 +63,24 @@ def test_a_command_that_only_reads_loads_neither_prefect_nor_mlflow_nor_settings
         heavy = "prefect mlflow torch" + " tasks.settings.kinds" * (command[0] not in READS_SETTINGS)
         ran = subprocess.run(
             [sys.executable, "-c", program, heavy, *command],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+            cwd=ROOT, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
         if ran.returncode:
             failures[command] = ran.stderr
     assert failures == {}
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_batches_under_way_are_named_until_their_end_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+        batches = cache.batches("http://provider/v1")
+        batches.begin("token", ["a", "b"])
+        batches.submitted("token", "batch_0")
+        if ended:
+            batches.ended("token", 90.0)
+    ran = run("status")
+    assert ran.code == 0, ran.err
+    assert ("1 batch under way (2 requests), the first since" in ran.out) is not ended

@@ -2,9 +2,8 @@
 
 import datetime
 import io
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 
@@ -36,28 +35,21 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def a_run(benchmark: str) -> RunHeader:
+def a_run(benchmark: str, **changes: object) -> RunHeader:
     started = datetime.datetime(2026, 11, 21, 2, tzinfo=datetime.UTC)
-    return RunHeader(
-        run_id="20261121-020000-3f9a1c",
-        benchmark=benchmark,
-        revision="1",
-        backbone="deepseek-chat",
-        pipeline="rsl-sql",
-        rule="bird",
-        status="complete",
-        started=started,
-        correct=1030,
-        total=1534,
-    )
+    plain: dict[str, Any] = {
+        "run_id": "20261121-020000-3f9a1c", "revision": "1", "backbone": "deepseek-chat", "pipeline": "rsl-sql",
+        "rule": "bird", "status": "complete", "started": started, "correct": 1030, "total": 1534,
+    }  # fmt: skip
+    return RunHeader(benchmark=benchmark, **plain | changes)
 
 
-def print_list(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
-    print_document(Document("", (runs_table(runs, limit),)), stream)
+def print_list(terminal: TextIO, *runs: RunHeader) -> None:
+    print_document(Document("", (runs_table(runs, 20),)), terminal)
 
 
 def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> None:
-    print_list([a_run("bird-dev"), a_run("spider-test")], 20, terminal)
+    print_list(terminal, a_run("bird-dev"), a_run("spider-test"))
     text = terminal.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     for word in ("20261121-020000-3f9a1c", "bird-dev", "spider-test", "deepseek-chat", "rsl-sql", "67.14 %"):
@@ -67,11 +59,9 @@ def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> Non
 
 def test_a_narrow_terminal_shows_the_score_of_a_run_with_long_names(terminal: Terminal) -> None:
     names = {
-        "status": "partial",
-        "backbone": "an-organisation/a-model-with-a-long-name-8b",
-        "pipeline": "a-pipeline-of-many-stages",
-    }
-    print_list([a_run("bird-mini-dev-with-hints").model_copy(update=names)], 20, terminal)
+        "backbone": "an-organisation/a-model-with-a-long-name-8b", "pipeline": "a-pipeline-of-many-stages"
+    }  # fmt: skip
+    print_list(terminal, a_run("bird-mini-dev-with-hints", status="partial", **names))
     text = terminal.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     (row,) = [line for line in text.splitlines() if "20261121-020000-3f9a1c" in line]
@@ -100,7 +90,7 @@ def test_a_title_that_is_wider_than_its_table_is_one_line(terminal: Terminal) ->
 
 def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:
     tags = {"changed": "pipeline.k=0", "name": "no shots", "team": "[search]", "note": "a floor"}
-    print_list([a_run("bird-dev").model_copy(update={"tags": tags})], 20, terminal)
+    print_list(terminal, a_run("bird-dev", tags=tags))
     text = "".join(terminal.getvalue().split())
     for word in ("pipeline.k=0", "noshots", "team=[search]", "afloor"):
         assert word in text

@@ -29,9 +29,8 @@ Get = Callable[..., tuple[int, str]]
 @pytest.fixture(scope="module")
 def home(built_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of three questions: "worse" has question 1 wrong, "better" has all right."""
-    return scored_home(
-        tmp_path_factory.mktemp("viewed"), built_demo, {"worse": ("1",), "better": ()}, limit=3
-    )
+    folder = tmp_path_factory.mktemp("viewed")
+    return scored_home(folder, built_demo, {"worse": ("1",), "better": ()}, limit=3)
 
 
 def viewed(home: Path) -> Iterator[Get]:
@@ -68,18 +67,14 @@ def test_every_link_leads_to_a_page(get: Get) -> None:
         new = {link for link in links(page) if link.startswith("/")} - found
         found |= new
         left += new
-    assert (
-        sum(link.startswith("/compare/") for link in found) == 4
-    )  # two to choose with, two orders of a pair
+    # two to choose with, two orders of a pair
+    assert sum(link.startswith("/compare/") for link in found) == 4
     assert sum(link.count("/") == 3 for link in found if link.startswith("/runs/")) == 2 * 3
 
 
-def test_the_filters_of_a_run_have_plain_names(get: Get) -> None:
-    labels = re.findall(r"<label[^>]*>([^<]*) <", get("/runs/latest")[1])
-    assert labels == ["Search", "Answer", "Database", "Difficulty", "Cause", "Stage"]
-
-
-def test_a_question_is_shown_with_its_results_and_the_answers_of_other_runs(get: Get, tmp_path: Path) -> None:
+def test_a_run_has_filters_with_plain_names_and_its_questions_their_results_and_other_answers(
+    get: Get, tmp_path: Path
+) -> None:
     _, page = get("/runs/latest/1")
     assert "Question 1" in Page(page).text and OTHER.split("'")[1] in Page(page).text
     file = tmp_path / "page.html"
@@ -87,9 +82,8 @@ def test_a_question_is_shown_with_its_results_and_the_answers_of_other_runs(get:
     (question, *_) = [json.loads(part) for part in contents(file) if part.startswith(b'{"run_id"')]
     assert question["correct"] and question["predicted_result"]["rows"] == question["gold_result"]["rows"]
     assert len(links(page)) == len(set(links(page)))
-
-
-def test_two_runs_are_beside_each_other(get: Get) -> None:
+    labels = re.findall(r"<label[^>]*>([^<]*) <", get("/runs/latest")[1])
+    assert labels == ["Search", "Answer", "Database", "Difficulty", "Cause", "Stage"]
     _, page = get("/compare/latest~1/latest")
     parts = Page(page)
     assert [flip["data-id"] for flip in parts.flips] == ["1"] and "1 fixed and 0 broken" in parts.text
@@ -110,12 +104,8 @@ def test_what_cannot_be_shown_is_said_in_a_page(get: Get) -> None:
 def test_another_site_cannot_read_the_pages_and_nothing_can_be_changed(get: Get) -> None:
     for host in ("evil.example:7800", "localhost.evil.example", "[", ""):
         assert get("/", host=host)[0] == 403
-    assert (
-        get("/", host="127.0.0.1:7800")[0]
-        == get("/", host="[::1]:7800")[0]
-        == get("/", host="localhost")[0]
-        == 200
-    )
+    for host in ("127.0.0.1:7800", "[::1]:7800", "localhost"):
+        assert get("/", host=host)[0] == 200
     assert get("/", method="POST")[0] == 501
 
 
@@ -145,20 +135,11 @@ def test_mlflow_gets_the_page_of_a_run_and_of_its_comparison_with_the_run_before
         for run in (first, later)
         for file in (home / "mlartifacts" / str(run.mlflow_run_id) / "artifacts").glob("*.html")
     }
-    alone, report, comparison = (
-        pages.pop(key)
-        for key in (
-            (first.run_id, "report.html"),
-            (later.run_id, "report.html"),
-            (later.run_id, "comparison.html"),
-        )
-    )
+    alone, report = pages.pop((first.run_id, "report.html")), pages.pop((later.run_id, "report.html"))
+    comparison = pages.pop((later.run_id, "comparison.html"))
     assert not pages, "the first run is compared with nothing"
-    assert (
-        "There is no comparison with an earlier run" in alone.text
-        and "previous run" in report.text
-        and "this run" in report.text
-    )
+    assert "There is no comparison with an earlier run" in alone.text
+    assert "previous run" in report.text and "this run" in report.text
     assert len(report.flips) == 3 and "crosscheck show" in report.text
     assert first.run_id in comparison.text and later.run_id in comparison.text and len(comparison.flips) == 1
 
@@ -185,7 +166,7 @@ def test_a_port_in_use_is_named(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = run("view", "--home", str(home), "--port", str(port))
-    assert ran.code == 2 and f"Port {port} of 127.0.0.1 cannot be used" in ran.err and "--port" in ran.err
+    ran.assert_refused(f"Port {port} of 127.0.0.1 cannot be used", "--port")
 
 
 def test_the_command_prints_the_address_and_ends_with_ctrl_c(home: Path) -> None:

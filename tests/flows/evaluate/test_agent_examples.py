@@ -18,6 +18,7 @@ from crosscheck import Crosscheck
 from tasks.benchmarks.predictions import trajectory_file
 from tasks.benchmarks.predictions.trajectory_file import read_trajectories
 from tests.support.command_line import ROOT
+from tests.support.demo import demo_questions
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
 
 pytestmark = pytest.mark.slow
@@ -105,9 +106,7 @@ def test_an_agent_of_the_page_answers_and_its_turns_are_scored(
         pytest.skip(f"{', '.join(lacking)} cannot be imported: docs/agents.md says how to install it")
     home = tmp_path / "home"
     shutil.copytree(built_demo, home)
-    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))[:3]
-    gold = {each["question"]: each["SQL"] for each in questions}
-    fake_openai.respond = scripted(gold)
+    fake_openai.respond = scripted({each["question"]: each["SQL"] for each in demo_questions(home)[:3]})
     for variable, value in {
         "OPENAI_BASE_URL": fake_openai.base_url,
         "OPENAI_API_KEY": "sk-scripted",

@@ -33,6 +33,13 @@ def harbour(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def ask(run_here: Callable[..., Ran], backbone_file: str, harbour: Path) -> Callable[..., Ran]:
+    """Asks the question."""
+    words = ("answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file)
+    return lambda *more: run_here(*words, *more)
+
+
 def says(model: FakeOpenAI, sql: str | None) -> None:
     """Let the model answer every request for SQL with this, all others with nothing of use."""
 
@@ -78,14 +85,11 @@ def test_it_prints_the_sql_and_its_result_and_leaves_the_database_alone(
 
 
 def test_json_is_one_object_whatever_the_values_and_a_second_time_nothing_is_paid(
-    run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, harbour: Path
+    ask: Callable[..., Ran], model: FakeOpenAI
 ) -> None:
     says(model, "SELECT tons, chart FROM ship ORDER BY id")
-    arguments = (
-        "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file,
-        "--demonstrations", "none", "--pipeline", "few-shot", "--json",
-    )  # fmt: skip
-    first = run_here(*arguments)
+    plain = ("--demonstrations", "none", "--pipeline", "few-shot", "--json")
+    first = ask(*plain)
     assert first.code == 0, first.err
 
     def refuse(constant: str) -> None:
@@ -98,19 +102,15 @@ def test_json_is_one_object_whatever_the_values_and_a_second_time_nothing_is_pai
     assert (answered["calls"], answered["cached_calls"]) == (1, 0)
     assert [stage["name"] for stage in answered["stages"]] == ["1_preliminary_sql"]
     assert "### Examples" not in model.requests[0].prompt
-    again = run_here(*arguments).json
-    assert (again["calls"], again["cached_calls"]) == (0, 1)
-    assert len(model.requests) == 1
+    again = ask(*plain).json
+    assert (again["calls"], again["cached_calls"], len(model.requests)) == (0, 1, 1)
 
 
 def test_the_eliminator_is_asked_here_too(
-    run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, harbour: Path
+    ask: Callable[..., Ran], backbone_file: str, model: FakeOpenAI
 ) -> None:
     says(model, "SELECT tons FROM ship")
-    ran = run_here(
-        "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file, "--pipeline", "sea-sql",
-        "--set", f"pipeline.eliminator={backbone_file}", "--json",
-    )  # fmt: skip
+    ran = ask("--pipeline", "sea-sql", "--set", f"pipeline.eliminator={backbone_file}", "--json")
     assert ran.code == 0, ran.err
     assert "bias_elimination" in [stage["name"].partition("_")[2] for stage in ran.json["stages"]]
 
@@ -126,52 +126,35 @@ def test_without_demonstrations_no_benchmark_is_built(
     assert not (tmp_path / "home" / "benchmarks").exists()
 
 
-@pytest.mark.parametrize(
-    ("sql", "heading", "error"),
-    [
-        ("SELECT mast FROM ship", "It does not run", "no such column: mast"),
-        ("DELETE FROM ship", "It does not run", "DELETE from ship is not allowed"),
-        (None, "No answer", "the backbone's replies held no SQL."),
-    ],
-)
+@pytest.mark.parametrize(("sql", "heading", "error"), [
+    ("SELECT mast FROM ship", "It does not run", "no such column: mast"),
+    ("DELETE FROM ship", "It does not run", "DELETE from ship is not allowed"),
+    (None, "No answer", "the backbone's replies held no SQL."),
+])  # fmt: skip
 def test_an_answer_that_does_not_run_exits_with_1_and_says_why(
-    run_here: Callable[..., Ran],
-    backbone_file: str,
-    model: FakeOpenAI,
-    harbour: Path,
-    sql: str | None,
-    heading: str,
-    error: str,
+    ask: Callable[..., Ran], model: FakeOpenAI, harbour: Path, sql: str | None, heading: str, error: str
 ) -> None:
     says(model, sql)
     before = harbour.read_bytes()
-    arguments = (
-        "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file, "--pipeline", "few-shot"
-    )  # fmt: skip
-    ran = run_here(*arguments)
+    ran = ask("--pipeline", "few-shot")
     assert ran.code == 1
     assert f"{heading}: " in ran.out and error in ran.out
     assert harbour.read_bytes() == before
-    assert error in json.loads(run_here(*arguments, "--json").out)["error"]
+    assert error in ask("--pipeline", "few-shot", "--json").json["error"]
 
 
 def test_a_backbone_that_says_no_exits_with_2_where_a_setting_is_wrong_and_3_where_waiting_helps(
-    run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, harbour: Path
+    ask: Callable[..., Ran], model: FakeOpenAI
 ) -> None:
-    arguments = (
-        "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file, "--set", "backbone.retries=0",
-        "--demonstrations", "none",
-    )  # fmt: skip
     for behaviour, code, said in (
         (unauthorized(), 2, "key"),
         (quota_exhausted(), 2, "quota"),
         (server_error(), 3, "500"),
     ):
         model.always(behaviour)
-        ran = run_here(*arguments)
+        ran = ask("--set", "backbone.retries=0", "--demonstrations", "none")
         assert ran.code == code, ran.err
-        assert said in ran.out + ran.err
-        assert "Traceback" not in ran.out + ran.err
+        assert said in ran.out + ran.err and "Traceback" not in ran.out + ran.err
 
 
 @pytest.mark.slow

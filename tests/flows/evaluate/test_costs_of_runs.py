@@ -71,7 +71,3 @@ def test_the_forecast_stands_beside_the_cost_that_the_server_charged(
     assert forecast["calls"] == record["cost"]["calls"] == len(model.requests)
     assert "forecast: $" in ran.out and "times the forecast" in ran.out
     assert f"Forecast without cached replies: {forecast['calls']} calls" in ran.err
-
-
-def test_a_free_model_has_no_forecast(demo: CommandLine) -> None:
-    assert demo.run("evaluate", *FOUR, "--json").json["forecast"] is None

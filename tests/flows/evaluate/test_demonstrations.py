@@ -1,31 +1,28 @@
-"""Where demonstrations come from: the retriever at hand, and Spider's questions for entity linking."""
+"""Preparation: files are read as they are when it is called, and where demonstrations come from."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from flows.evaluate.demonstrations import DemonstrationSearch, QuestionExtras, with_retriever
+from flows.evaluate.preparation import prepare
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
+from tasks.core.errors import DataError
 from tasks.retrieval.alignment import COVERED
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import find_conf
+from tests.support.own_benchmark import OwnBenchmark
 
 
 def chosen(home: Path, data: Path, pipeline: str, *overrides: str) -> tuple[list[QuestionExtras], str]:
     """Return what the first questions of the demo are shown, and the sentences for the summary."""
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark="demo",
-            backbone="offline",
-            pipeline=pipeline,
-            overrides=overrides,
-            data=str(data),
-            home=str(home),
-        )
-    )
+    names = {"benchmark": "demo", "backbone": "offline", "pipeline": pipeline}
+    where = {"data": str(data), "home": str(home)}
+    settings = evaluation_settings(EvaluationChoice(**names, **where, overrides=overrides))
     benchmark = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
     search = DemonstrationSearch(benchmark, settings, Progress())
     return list(search.choose(benchmark.questions[:5]).values()), search.note
@@ -76,23 +73,52 @@ def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "retriever", "says"),
-    [
-        ("BAAI/bge-large-en-v1.5", "embedding", "Demonstrations: by BAAI/bge-large-en-v1.5."),
-        ("other/encoder", "embedding", "other/encoder stands in for BAAI/bge-large-en-v1.5"),
-        (None, "bm25", "BM25 stands in for BAAI/bge-large-en-v1.5"),
-    ],
-)
+@pytest.mark.parametrize(("found", "retriever", "says"), [
+    ("BAAI/bge-large-en-v1.5", "embedding", "Demonstrations: by BAAI/bge-large-en-v1.5."),
+    ("other/encoder", "embedding", "other/encoder stands in for BAAI/bge-large-en-v1.5"),
+    (None, "bm25", "BM25 stands in for BAAI/bge-large-en-v1.5"),
+])  # fmt: skip
 def test_the_settings_of_the_run_have_the_retriever_that_auto_is(
     found: str | None, retriever: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.retrieval.encoder_files.available_encoder", lambda name: found)
-    settings = evaluation_settings(
-        EvaluationChoice(benchmark="demo", backbone="offline", pipeline="rsl-sql-acl")
-    )
+    names = {"benchmark": "demo", "backbone": "offline", "pipeline": "rsl-sql-acl"}
+    settings = evaluation_settings(EvaluationChoice(**names))
     chosen, note = with_retriever(settings)
     assert chosen.pipeline.demonstrations.retriever == retriever
     assert chosen.pipeline.demonstrations.encoder == (found or settings.pipeline.demonstrations.encoder)
     assert says in note
     assert with_retriever(chosen) == (chosen, "")
+
+
+def test_missing_files_are_said_before_missing_training_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    names = {"benchmark": "bird-dev", "backbone": "offline", "pipeline": "few-shot"}
+    choice = EvaluationChoice(**names, overrides=["benchmark.train=null"], data=str(tmp_path))
+    with pytest.raises(DataError, match=r"dev\.json"):
+        prepare(evaluation_settings(choice), Progress())
+    (tmp_path / "bird" / "dev_databases").mkdir(parents=True)
+    for name in ("dev.json", "dev_tables.json"):
+        (tmp_path / "bird" / name).touch()
+    with pytest.raises(DataError, match="no training questions"):
+        prepare(evaluation_settings(choice), Progress())
+    assert not (tmp_path / "home" / "mlflow.db").exists(), "nothing slow came before"
+
+
+def test_files_that_change_within_one_process_are_read_anew(
+    own_benchmark: OwnBenchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    names = {"benchmark": str(own_benchmark.file), "backbone": "offline", "pipeline": "zero-shot"}
+    choice = EvaluationChoice(**names, data=str(own_benchmark.folder.parent), limit=2)
+    settings = evaluation_settings(choice)
+    first = prepare(settings, Progress())
+    file = own_benchmark.folder / "dev.json"
+    questions = json.loads(file.read_text(encoding="utf-8"))
+    questions[0]["question"] = "Is this another question?"
+    file.write_text(json.dumps(questions), encoding="utf-8")
+
+    second = prepare(settings, Progress())
+    assert first.questions[0].text != second.questions[0].text == "Is this another question?"

@@ -46,9 +46,8 @@ def deployed(environment: dict[str, str]) -> dict[str, dict]:
     api = environment["PREFECT_API_URL"]
     with suppress(httpx.HTTPStatusError):  # another test may have made it
         ask(f"{api}/work_pools/", {"name": POOL, "type": "process"})
-    (command,) = [
-        line for line in FILE.read_text(encoding="utf-8").splitlines() if "prefect deploy --all" in line
-    ]
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    (command,) = [line for line in lines if "prefect deploy --all" in line]
     ran = prefect(*command.removeprefix("#").split()[1:], environment=environment)
     assert ran.code == 0, ran.out + ran.err
     return {found["name"]: found for found in ask(f"{api}/deployments/filter", {})}
@@ -86,17 +85,15 @@ def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict
     return found["run"]
 
 
-@pytest.mark.slow
-def test_every_deployment_of_the_file_is_there_and_goes_to_the_pool_of_crosscheck_up(deployed: dict) -> None:
+def test_every_deployment_of_the_file_goes_to_the_pool_of_crosscheck_up_and_the_night_has_a_time_and_a_zone(
+    deployed: dict,
+) -> None:
     written = yaml.safe_load(FILE.read_text(encoding="utf-8"))["deployments"]
     for entry in written:  # other tests of this server may have deployed more
         assert deployed[entry["name"]]["work_pool_name"] == POOL
         assert deployed[entry["name"]]["pull_steps"] == [
             {"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}
         ]
-
-
-def test_the_night_has_a_time_and_a_time_zone(deployed: dict) -> None:
     (schedule,) = deployed["nightly"]["schedules"]
     assert schedule["active"]
     assert schedule["schedule"]["cron"] == "30 1 * * *"
@@ -104,28 +101,22 @@ def test_the_night_has_a_time_and_a_time_zone(deployed: dict) -> None:
     assert deployed["evaluate"]["schedules"] == []
 
 
-def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
-    evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"][
-        "properties"
-    ]
-    assert sorted(evaluation["backbone"]["else"]["enum"]) == sorted(
-        path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
-    )
+def test_the_forms_offer_names_ranges_and_explanations_and_another_name_is_refused_before_anything_runs(
+    deployed: dict, environment: dict[str, str]
+) -> None:
+    forms = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]
+    evaluation = forms["EvaluationForm"]["properties"]
+    backbones = sorted(path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml"))
+    assert sorted(evaluation["backbone"]["else"]["enum"]) == backbones
     assert evaluation["benchmark"]["description"] == field_docstrings(EvaluationNames)["benchmark"]
     gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
     assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
-
-
-def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
-    deployed: dict, environment: dict[str, str]
-) -> None:
     with pytest.raises(httpx.HTTPStatusError) as refused:
         run(deployed["evaluate"], {"evaluation": {"backbone": "nobody"}}, environment)
     assert refused.value.response.status_code in (409, 422)
     assert "'nobody' is not one of ['anthropic', " in refused.value.response.text
 
 
-@pytest.mark.slow
 def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says(
     deployed: dict, environment: dict[str, str], worker: None
 ) -> None:

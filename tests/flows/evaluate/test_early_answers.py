@@ -2,15 +2,16 @@
 
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
 from tests.flows.prefect.test_own_server import own_servers
-from tests.support.command_line import CommandLine, end, finish, read_until, wait_until
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.command_line import CommandLine, Ran, finish, read_until, wait_until
+from tests.support.demo import write_backbone
+from tests.support.fake_openai import Behaviour, FakeOpenAI
 from tests.support.process_template import Forked
 
 pytestmark = pytest.mark.slow
@@ -22,17 +23,9 @@ QUESTIONS = 12
 def words(tmp_path: Path, fake_openai: FakeOpenAI) -> tuple[str, ...]:
     """The words of an evaluation with two calls in flight."""
     fake_openai.answer = lambda body: '{"sql": "SELECT 1"}'
-    backbone = tmp_path / "fake.yaml"
-    settings = {
-        "model": "m",
-        "base_url": fake_openai.base_url,
-        "response_mode": "json_object",
-        "concurrency": 2,
-    }
-    backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
-    return (
-        "evaluate", "--backbone", str(backbone), "--pipeline", "zero-shot", "--limit", str(QUESTIONS), "--json",
-    )  # fmt: skip
+    backbone = write_backbone(tmp_path / "fake.yaml", fake_openai, concurrency=2)
+    few = ("--pipeline", "zero-shot", "--limit", str(QUESTIONS))
+    return ("evaluate", "--backbone", backbone, *few, "--json")
 
 
 @pytest.fixture
@@ -52,6 +45,21 @@ def started_and_stopped(own: CommandLine, words: tuple[str, ...]) -> tuple[Forke
     return process, server
 
 
+def interrupted(process: Forked, server: psutil.Process) -> Ran:
+    """Interrupt an evaluation, and end its server once it is asked to end, which a suspended one does not hear."""
+    process.send_signal(signal.SIGINT)
+    pipe = (Path(f"/proc/{server.pid}/fd") / "0").readlink()
+
+    def asked_to_end() -> bool:
+        with suppress(FileNotFoundError):
+            return pipe not in [each.readlink() for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+        return process.poll() is not None
+
+    wait_until(asked_to_end, timeout=60)
+    server.kill()
+    return finish(process, timeout=60)
+
+
 def test_all_questions_are_answered_while_the_server_starts_and_prefect_shows_every_task_run(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
@@ -66,58 +74,46 @@ def test_all_questions_are_answered_while_the_server_starts_and_prefect_shows_ev
     assert ran.json["prefect"] == {"task_runs": 2, "recorded": 2}
 
 
+def assert_the_rest_is_bought(own: CommandLine, words: tuple[str, ...], server: FakeOpenAI) -> None:
+    """Assert that the same command ends well and buys no reply twice."""
+    server.always(None)
+    again = own.run(*words)
+    assert again.code == 0, again.err
+    assert len(server.requests) == QUESTIONS
+
+
 def test_a_server_that_does_not_start_loses_no_reply(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
     process, server = started_and_stopped(own, words)
     wait_until(lambda: len(fake_openai.requests) >= 3, timeout=60)
     server.kill()
-    ran = finish(process)
-    assert ran.code == 2 and "Prefect's server did not start" in ran.err, ran.err
-    assert "Every reply that came is kept" in ran.err and "Traceback" not in ran.err
-    again = own.run(*words)
-    assert again.code == 0, again.err
-    assert len(fake_openai.requests) == QUESTIONS, "no reply was bought twice"
+    finish(process).assert_refused("Prefect's server did not start", "Every reply that came is kept")
+    assert_the_rest_is_bought(own, words, fake_openai)
 
 
-def test_an_interrupt_before_the_server_answers_ends_the_command_and_keeps_what_came(
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds the server's standard input in /proc")
+def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight_and_keeps_what_came(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
-    process, _ = started_and_stopped(own, words)
-    wait_until(lambda: len(fake_openai.requests) >= 3, timeout=60)
-    ran = end(process, signal.SIGINT, timeout=60)
+    fake_openai.script(Behaviour(), Behaviour())
+    fake_openai.always(Behaviour(delay=3.0))
+    process, server = started_and_stopped(own, words)
+    wait_until(lambda: len(fake_openai.requests) == 4, timeout=60)
+    ran = interrupted(process, server)
     assert ran.code == 130 and "run the same command again to continue" in ran.err, ran.err
-    again = own.run(*words)
-    assert again.code == 0, again.err
-    assert len(fake_openai.requests) == QUESTIONS
+    assert "given up" not in ran.err, ran.err
+    assert_the_rest_is_bought(own, words, fake_openai)
 
 
-def with_two_calls_in_flight(
-    own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI, latency: float
-) -> Forked:
-    """Start an evaluation whose server does not answer, and wait until both of its requests are sent."""
-    fake_openai.latency = latency
-    process, _ = started_and_stopped(own, words)
-    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
-    return process
-
-
-def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight(
-    own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
-) -> None:
-    process = with_two_calls_in_flight(own, words, fake_openai, latency=8.0)
-    ran = end(process, signal.SIGINT, timeout=60)
-    assert ran.code == 130 and "given up" not in ran.err, ran.err
-    fake_openai.latency = 0.0
-    assert own.run(*words).code == 0
-    assert len(fake_openai.requests) == QUESTIONS, "no reply was bought twice"
-
-
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds the server's standard input in /proc")
 def test_a_second_interrupt_before_the_server_answers_says_what_was_given_up(
     own: CommandLine, words: tuple[str, ...], fake_openai: FakeOpenAI
 ) -> None:
-    process = with_two_calls_in_flight(own, words, fake_openai, latency=30.0)
+    fake_openai.always(Behaviour(delay=30.0))
+    process, server = started_and_stopped(own, words)
+    wait_until(lambda: len(fake_openai.requests) == 2, timeout=60)
     process.send_signal(signal.SIGINT)
     read_until(process, "Stopping")
-    ran = end(process, signal.SIGINT, timeout=60)
+    ran = interrupted(process, server)
     assert ran.code == 130 and "2 calls in flight were given up" in ran.err, ran.err

@@ -1,6 +1,7 @@
 """`crosscheck evaluate` as users run it: real processes, a real Prefect server, a real MLflow store, a real API."""
 
 import json
+import os
 import shutil
 import webbrowser
 from collections import Counter
@@ -14,6 +15,7 @@ import pytest
 from tasks.results.run_record import RunRecord
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, wait_until
+from tests.support.demo import write_backbone
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted
 from tests.support.schedule import ask
 
@@ -70,13 +72,13 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     )
     result = ran.json
     assert RunRecord.model_validate(result).run_id == result["run_id"]
-    assert result["questions"] == 6
-    assert result["total"] == 6
+    assert result["questions"] == result["total"] == 6
     assert [stage["name"] for stage in result["stages"]] == [
         "1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction",
     ]  # fmt: skip
     assert result["prefect"]["recorded"] == result["prefect"]["task_runs"] >= 9
     assert (result["cost"]["cost_usd"], result["cost"]["input_tokens"]) == (0.0, 0)  # rules cost nothing
+    assert result["forecast"] is None
     assert "execution accuracy" in ran.err
     assert_no_traceback(ran)
 
@@ -95,25 +97,22 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
         return ordinary(body)
 
     model.answer = fail
-    settings = ("--set", "backbone.retries=0")
-    broken = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
-    assert broken.code == 3, broken.err
-    assert broken.json["answered"] == 3
-    assert broken.json["total"] == 4
+    few = ("--limit", "4", "--json", "--set", "backbone.retries=0")
+    evaluate = ("evaluate", "--backbone", backbone_file, *few)
+    broken = demo.run(*evaluate)
+    assert (broken.code, broken.json["answered"], broken.json["total"]) == (3, 3, 4), broken.err
     assert_no_traceback(broken)
     before = bodies(model)
 
     model.answer = ordinary
     page = artifact_of(broken, prefect_server)
     assert f"crosscheck rerun {broken.json['run_id']}" in page["data"]
-    assert (
-        "1 question without an answer" in page["description"] and "| 1\\_preliminary\\_sql |" in page["data"]
-    )
-    mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
-    assert mended.code == 0
+    assert "1 question without an answer" in page["description"]
+    assert "| 1\\_preliminary\\_sql |" in page["data"]
+    mended = demo.run(*evaluate)
+    assert (mended.code, mended.json["answered"]) == (0, 4)
     assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]
-    assert mended.json["answered"] == 4
-    shown = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    shown = demo.run(*evaluate)
     assert shown.json == mended.json and "Nothing has changed since run" in shown.err
     again = [
         body for body, count in (bodies(model) - before).items() if body in before and poison not in body
@@ -176,7 +175,44 @@ def test_an_unreachable_mlflow_is_found_before_anything_is_asked(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     ran = run_here("evaluate", "--backbone", backbone_file, "--limit", "3")
-    assert ran.code == 2
-    assert "MLFLOW_TRACKING_URI" in ran.err
+    ran.assert_refused("MLFLOW_TRACKING_URI")
     assert model.requests == []
-    assert_no_traceback(ran)
+
+
+CACHED = {"prices": {"input": 1, "cached_input": 0.1, "output": 4, "as_of": "2026-11-01"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prices", [{}, CACHED])
+def test_one_question_of_each_database_runs_before_the_others_where_its_prompts_cost_less(
+    crosscheck: CommandLine, fake_openai: FakeOpenAI, tmp_path: Path, prices: dict[str, object]
+) -> None:
+    fake_openai.answer = lambda body: json.dumps({"sql": "SELECT 1"})
+    fake_openai.latency = 1.0
+    file = write_backbone(tmp_path / "mine.yaml", fake_openai, concurrency=32, **prices)
+    chosen = ("--pipeline", "zero-shot", "--questions", "0,16-19", "--json")
+    ran = crosscheck.run("evaluate", "--backbone", file, *chosen)
+    assert ran.code == 0, ran.err
+    first, second, *others = sorted(request.at for request in fake_openai.requests)
+    assert len(others) == 3 and second > first + 0.4, "the others wait half a second for the first answer"
+    assert sum(at < second + 0.9 for at in others) == (0 if prices else 3)
+
+
+@pytest.mark.slow
+def test_a_run_says_that_the_working_folder_is_large_or_why_its_size_is_unknown(
+    demo: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ("evaluate", "--limit", "1", "--pipeline", "zero-shot")
+    large = demo.run(*few, "--set", "tracking.folder_limit_gb=0.000001")
+    assert large.code == 0
+    assert 'more than 1e-06 GB (tracking.folder_limit_gb): "crosscheck clean --dry-run" shows' in large.out
+    deep = demo.home / "another program's"
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    for _ in range(20):  # a path that is too long for the system cannot be looked into, even by root
+        Path("d" * 250).mkdir()
+        os.chdir("d" * 250)
+    monkeypatch.chdir(demo.home)
+    unknown = demo.run(*few)
+    assert unknown.code == 0, unknown.err
+    assert "The size of the working folder is unknown: " in unknown.out

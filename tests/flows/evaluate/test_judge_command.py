@@ -3,11 +3,11 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-import yaml
 
+from tests.support.demo import demo_golds, write_backbone, write_predictions
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.in_process import run
 from tests.test_layering import all_imports
@@ -21,7 +21,6 @@ class Judged(NamedTuple):
     """A run, and the file of a model that judges."""
 
     run_id: str
-    mlflow: Any
     backbone: str
 
 
@@ -30,16 +29,12 @@ def judged(
     built_demo: Path, fake_openai: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Judged:
     """A run of six questions, three of them wrong, and a model that judges."""
-    home = tmp_path / "home"
-    shutil.copytree(built_demo, home)
+    home = Path(shutil.copytree(built_demo, tmp_path / "home"))
     monkeypatch.setenv("CROSSCHECK_HOME", str(home))
-    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))[:6]
-    sqls = {str(q["question_id"]): q["SQL"] for q in questions}
-    sqls |= {name: f"SELECT 'mine {name}'" for name in WRONG}
-    file = tmp_path / "mine.jsonl"
-    lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
-    file.write_text("\n".join(lines), encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--limit", "6", "--json")
+    six = dict(list(demo_golds(home).items())[:6])
+    sqls = six | {name: f"SELECT 'mine {name}'" for name in WRONG}
+    file = write_predictions(tmp_path / "mine.jsonl", sqls)
+    ran = run("score", "--predictions", file, "--limit", "6", "--json")
     assert (ran.code, ran.json["correct"]) == (0, 3), ran.err
 
     def answer(body: Body) -> str:
@@ -49,16 +44,8 @@ def judged(
 
     fake_openai.answer = answer
     prices = {"input": 1.0, "output": 2.0, "as_of": "2026-11-21"}
-    settings = {
-        "kind": "openai",
-        "model": "judge-1",
-        "base_url": fake_openai.base_url,
-        "retries": 0,
-        "response_mode": "json_object",
-    }
-    backbone = tmp_path / "judge.yaml"
-    backbone.write_text(yaml.safe_dump(settings | {"prices": prices}), encoding="utf-8")
-    return Judged(ran.json["run_id"], ran.json["mlflow"], str(backbone))
+    backbone = write_backbone(tmp_path / "judge.yaml", fake_openai, model="judge-1", retries=0, prices=prices)
+    return Judged(ran.json["run_id"], backbone)
 
 
 @pytest.mark.slow
@@ -109,26 +96,21 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
         (("nothing", "--backbone", judged.backbone), "There is no run"),
         ((name, "--backbone", judged.backbone, "--set", "pipeline.name=x"), "only backbone.*"),
     ):
-        refused = run("judge", *arguments)
-        assert refused.code == 2 and said in refused.err
+        run("judge", *arguments).assert_refused(said)
 
 
-def test_a_refused_key_is_asked_once_and_is_bad_input(judged: Judged, fake_openai: FakeOpenAI) -> None:
-    fake_openai.always(unauthorized())
-    refused = run("judge", judged.run_id, "--backbone", judged.backbone)
-    assert refused.code == 2 and "is not accepted" in refused.err
-    assert len(fake_openai.requests) == 1
-
-
-def test_a_judge_whose_first_replies_cannot_be_read_is_not_paid_for_the_rest(
+def test_a_refused_key_is_asked_once_and_a_judge_whose_first_replies_cannot_be_read_is_not_paid_for_the_rest(
     judged: Judged, fake_openai: FakeOpenAI
 ) -> None:
+    command = ("judge", judged.run_id, "--backbone", judged.backbone)
+    fake_openai.always(unauthorized())
+    run(*command).assert_refused("is not accepted")
+    assert len(fake_openai.requests) == 1
+    fake_openai.always(None)
     fake_openai.answer = lambda body: "I would say so."
     settings = ("--set", "backbone.unreadable_limit=2", "--set", "backbone.concurrency=1")
-    ran = run("judge", judged.run_id, "--backbone", judged.backbone, *settings)
-    assert ran.code == 2, ran.err
-    assert "opinion: none of the first 2 replies could be read" in ran.err
-    assert len(fake_openai.requests) == 2, "of three answers"
+    run(*command, *settings).assert_refused("opinion: none of the first 2 replies could be read")
+    assert len(fake_openai.requests) == 1 + 2, "of three answers"
 
 
 @pytest.mark.slow

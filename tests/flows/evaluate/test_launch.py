@@ -7,10 +7,17 @@ import httpx
 import pytest
 
 from flows.evaluate.run import keeping_result
+from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.runtime.control import Control, Progress
 from flows.runtime.process import import_in_background
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.offline import OfflineBackbone
 from tasks.core.errors import CrosscheckError
+from tasks.core.records import Question
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.mlflow import store
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.choices import EvaluationChoice
 
 
 class Steps(Progress):
@@ -49,3 +56,16 @@ def test_a_variable_that_mlflow_removes_is_gone_before_a_thread_imports_it(
     monkeypatch.setattr(store, "import_store", lambda: there.append(name in os.environ))
     import_in_background.__wrapped__().join()
     assert there == [False]
+
+
+async def test_a_question_that_cannot_be_prepared_is_a_failure_and_no_exception() -> None:
+    settings = evaluation_settings(
+        EvaluationChoice(benchmark="demo", backbone="offline", pipeline="zero-shot")
+    )
+    tools = Tools(MeteredBackbone(OfflineBackbone()), SqlWorkers(1))
+    runner = QuestionRunner(settings, QuestionInputs({}, {}), tools)
+    question = Question("1", "Which museums are there?", "museum")
+    outcome = await runner.run(runner.question_run(question))
+    assert outcome.failure is not None and outcome.failure.kind == "internal_error"
+    assert outcome.question_id == "1"
+    assert await runner.restore(question) is None

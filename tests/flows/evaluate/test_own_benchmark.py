@@ -1,6 +1,5 @@
 """A benchmark of a user's own, on machines that are not as ours: missing files, odd folders, other languages."""
 
-import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from tasks.results.warehouse.runs import Warehouse
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran
+from tests.support.command_line import CommandLine, finish
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
@@ -40,12 +39,8 @@ def without_gold(own: OwnBenchmark, lost: int) -> None:
     own.file.write_text(layout, encoding="utf-8")
 
 
-def contents(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+def bytes_in(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
@@ -53,14 +48,13 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
     crosscheck: CommandLine, own_benchmark: OwnBenchmark
 ) -> None:
     own_benchmark.remove("film_festival")
-    before = contents(own_benchmark.folder)
+    before = bytes_in(own_benchmark.folder)
     ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark))
     assert ran.code == 0, ran.err
     assert "6 of 12 questions are not scored, the database is missing: film_festival (6)" in ran.out
     assert " of 6, rule strict," in ran.out
-    assert contents(own_benchmark.folder) == before
-    assert "\x1b" not in ran.out + ran.err
-    assert "Traceback" not in ran.out + ran.err
+    assert bytes_in(own_benchmark.folder) == before
+    assert "\x1b" not in ran.out + ran.err and "Traceback" not in ran.out + ran.err
     assert all(line.rstrip() == line for line in ran.err.splitlines())
 
     again = crosscheck.run("evaluate", *benchmark_of(own_benchmark), "--json", "--again")
@@ -94,11 +88,9 @@ def test_where_no_question_has_gold_a_setting_that_gives_parts_of_it_is_refused_
 ) -> None:
     without_gold(own_benchmark, lost=lost)
     words = ("--backbone", backbone_file, "--home", str(tmp_path / "home"), *GIVEN_GOLD, *options)
+    none = f"none of the selected questions of mine ({lost}) has one"
     ran = in_process.run("evaluate", *benchmark_of(own_benchmark), *words)
-    assert ran.code == 2
-    assert "pipeline.linking.directions=gold" in ran.err
-    assert f"none of the selected questions of mine ({lost}) has one" in ran.err
-    assert ran.out == "" and ran.err.count("crosscheck: ") == 1 and "Traceback" not in ran.err
+    ran.assert_refused("pipeline.linking.directions=gold", none)
     assert model.requests == []
 
 
@@ -109,13 +101,7 @@ def test_without_any_database_there_is_one_message_that_says_where_they_would_be
     for name in ("city_library", "film_festival"):
         own_benchmark.remove(name)
     ran = in_process.run("evaluate", *benchmark_of(own_benchmark))
-    assert ran.code == 2
-    assert ran.out == ""
-    assert ran.err.count("crosscheck: ") == 1
-    assert str(own_benchmark.database("city_library")) in ran.err
-    assert "the office next door" in ran.err
-    assert "--data" in ran.err
-    assert "Traceback" not in ran.err
+    ran.assert_refused(str(own_benchmark.database("city_library")), "the office next door", "--data")
 
 
 @pytest.mark.slow
@@ -151,12 +137,7 @@ def test_a_folder_that_cannot_be_written_is_one_message(
     monkeypatch.chdir("/proc")
     monkeypatch.setenv("CROSSCHECK_HOME", "")
     ran = in_process.run(*command.split())
-    assert ran.code == 2
-    assert ran.err.splitlines()[-1].startswith(
-        "crosscheck: The working folder /proc/.crosscheck cannot be made: "
-    )
-    assert "--home" in ran.err
-    assert ran.out == ""
+    ran.assert_refused("The working folder /proc/.crosscheck cannot be made: ", "--home")
 
 
 @pytest.mark.slow
@@ -175,9 +156,7 @@ def test_data_that_may_only_be_read_is_enough(crosscheck: CommandLine, own_bench
 
 @pytest.mark.parametrize("name", ["why?", "50%25"])
 def test_a_home_whose_name_a_database_would_misread_is_refused(tmp_path: Path, name: str) -> None:
-    ran = in_process.run("benchmarks", "prepare", "--home", str(tmp_path / name))
-    assert ran.code == 2
-    assert name in ran.err
+    in_process.run("benchmarks", "prepare", "--home", str(tmp_path / name)).assert_refused(name)
     assert not (tmp_path / name).exists()
 
 
@@ -187,7 +166,7 @@ def test_two_evaluations_that_begin_at_once_in_an_empty_working_folder_both_fini
 ) -> None:
     arguments = ("evaluate", *benchmark_of(own_benchmark), "--limit", "3", "--json")
     both = [crosscheck.start(*arguments, "--set", f"pipeline.prompt.sample_rows={n}") for n in (1, 2)]
-    ended = [Ran(process.returncode, out, err) for process in both for out, err in [process.communicate()]]
+    ended = [finish(process) for process in both]
     assert [ran.code for ran in ended] == [0, 0], "\n".join(ran.err for ran in ended)
     runs = [ran.json["mlflow"]["run_id"] for ran in ended]
     assert len(set(runs)) == 2

@@ -90,21 +90,16 @@ def test_a_python_file_without_a_pipelines_name_is_answered_with_those_in_it(
     assert "Context" not in ran.err and "FewShotSettings" not in ran.err
 
 
-def test_a_metric_that_fails_is_unknown_and_named_with_its_place(demo: CommandLine, tmp_path: Path) -> None:
+def test_a_metric_that_fails_is_unknown_and_named_with_its_place_and_a_unit_that_is_none_refused(
+    demo: CommandLine, tmp_path: Path
+) -> None:
     file = tmp_path / "metrics.py"
     file.write_text(METRIC, encoding="utf-8")
-    ran = demo.run(
-        "evaluate", "--pipeline", "few-shot", "--limit", "2", "--set", f"benchmark.metrics=[{file}:mine]"
-    )
+    metric = ("--set", f"benchmark.metrics=[{file}:mine]")
+    ran = demo.run("evaluate", "--pipeline", "few-shot", "--limit", "2", *metric)
     assert ran.code == 2, ran.err
-    assert f"Mine: unknown, {file}:{line_of(file, 'run.nothing')}, in mine: AttributeError" in " ".join(
-        ran.out.split()
-    )
-
-
-def test_a_unit_that_is_none_is_refused_with_the_list(demo: CommandLine, tmp_path: Path) -> None:
-    file = tmp_path / "metrics.py"
+    place = f"{file}:{line_of(file, 'run.nothing')}, in mine"
+    assert f"Mine: unknown, {place}: AttributeError" in " ".join(ran.out.split())
     file.write_text(METRIC.replace('"Mine"', '"Mine", unit="%"'), encoding="utf-8")
     ran = demo.run("evaluate", "--limit", "1", "--set", f"benchmark.metrics=[{file}:mine]")
-    assert ran.code == 2
-    assert 'There is no unit "%"' in ran.err and "share" in ran.err
+    ran.assert_refused('There is no unit "%"', "share")

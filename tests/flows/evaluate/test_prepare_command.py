@@ -33,6 +33,12 @@ def gaps(own_benchmark: OwnBenchmark) -> OwnBenchmark:
 
 
 @pytest.fixture
+def where(own_benchmark: OwnBenchmark) -> tuple[str, ...]:
+    """The words that name it."""
+    return ("--benchmark", str(own_benchmark.file), "--data", str(own_benchmark.folder.parent))
+
+
+@pytest.fixture
 def describer(model: FakeOpenAI) -> FakeOpenAI:
     """A model that describes every column it is asked for; for other requests it answers as the offline one."""
     ordinary = model.answer
@@ -52,55 +58,38 @@ def asked_of(model: FakeOpenAI) -> list[list[str]]:
     return sorted(LIST.findall(request.prompt)[0].split(", ") for request in model.requests)
 
 
+@pytest.mark.usefixtures("gaps")
 def test_only_undescribed_columns_are_asked_for_once_a_table_and_the_next_evaluation_shows_them(
-    crosscheck: CommandLine, gaps: OwnBenchmark, backbone_file: str, describer: FakeOpenAI
+    crosscheck: CommandLine, where: tuple[str, ...], backbone_file: str, describer: FakeOpenAI
 ) -> None:
-    arguments = (
-        "--benchmark",
-        str(gaps.file),
-        "--data",
-        str(gaps.folder.parent),
-        "--backbone",
-        backbone_file,
-    )
+    arguments = (*where, "--backbone", backbone_file)
     first = crosscheck.run("benchmarks", "prepare", *arguments)
     assert first.code == 0, first.err
     branch, *others = sorted(asked_of(describer), key=len, reverse=True)
-    assert len(branch) > 1
-    assert sorted(others) == [["born"], ["title"]]
+    assert len(branch) > 1 and sorted(others) == [["born"], ["title"]]
     count = len(branch) + 2
     assert first.out == (
         f"2 databases; {count} columns without a description, {count} described; 3 model calls.\n"
     )
-    assert "3 tables, 0 restored from earlier runs" in first.err
-    assert "Traceback" not in first.err
+    assert "3 tables, 0 restored from earlier runs" in first.err and "Traceback" not in first.err
 
     second = crosscheck.run("benchmarks", "prepare", *arguments, "--json")
     assert second.code == 0, second.err
-    assert second.json == {
-        "databases": 2, "undescribed": 0, "described": 0, "left_out": 0, "calls": 0, "failures": {},
-    }  # fmt: skip
+    counts = dict.fromkeys(("undescribed", "described", "left_out", "calls"), 0)
+    assert second.json == counts | {"databases": 2, "failures": {}}
     assert len(describer.requests) == 3
 
-    evaluated = crosscheck.run(
-        "evaluate",
-        *arguments,
-        "--pipeline",
-        "few-shot",
-        "--set",
-        "pipeline.descriptions=true",
-        "--limit",
-        "1",
-    )
+    shown = ("--pipeline", "few-shot", "--set", "pipeline.descriptions=true", "--limit", "1")
+    evaluated = crosscheck.run("evaluate", *arguments, *shown)
     assert evaluated.code == 0, evaluated.err
     prompts = [request.prompt for request in describer.requests[3:]]
     assert any("# `author`.`born`: told of born" in prompt for prompt in prompts)
 
 
+@pytest.mark.usefixtures("gaps")
 def test_a_run_names_the_generated_descriptions_in_its_prompts_and_a_comparison_lists_them(
-    crosscheck: CommandLine, gaps: OwnBenchmark
+    crosscheck: CommandLine, where: tuple[str, ...]
 ) -> None:
-    where = ("--benchmark", str(gaps.file), "--data", str(gaps.folder.parent))
     shown = (*where, "--pipeline", "few-shot", "--limit", "2", "--set", "pipeline.descriptions=true")
     before = crosscheck.run("evaluate", *shown, "--json")
     assert (before.code, "generated_descriptions" in before.json["tags"]) == (0, False), before.err
@@ -127,22 +116,21 @@ def test_a_run_names_the_generated_descriptions_in_its_prompts_and_a_comparison_
 
 
 def test_stopped_by_ctrl_c_it_continues_without_asking_anything_twice(
-    crosscheck: CommandLine, own_benchmark: OwnBenchmark, backbone_file: str, describer: FakeOpenAI
+    crosscheck: CommandLine,
+    own_benchmark: OwnBenchmark,
+    where: tuple[str, ...],
+    backbone_file: str,
+    describer: FakeOpenAI,
 ) -> None:
     for table in ("author", "branch", "copy", "loan", "member", "work"):
         own_benchmark.describe_no_column_of("city_library", table)
-    arguments = (
-        "benchmarks", "prepare", "--benchmark", str(own_benchmark.file), "--data", str(own_benchmark.folder.parent),
-        "--backbone", backbone_file, "--set", "backbone.concurrency=2",
-    )  # fmt: skip
+    two = ("--backbone", backbone_file, "--set", "backbone.concurrency=2")
+    arguments = ("benchmarks", "prepare", *where, *two)
     describer.latency = 1.0
     process = crosscheck.start(*arguments)
     wait_until(lambda: len(describer.requests) > 2)
     stopped = end(process, signal.SIGINT)
-    assert stopped.code == 130, stopped.err
-    assert stopped.out == ""
-    assert "run the same command again to continue" in stopped.err
-    assert "Traceback" not in stopped.err
+    stopped.assert_refused("run the same command again to continue", code=130)
     asked = len(describer.requests)
     assert asked < 6
 
@@ -154,22 +142,15 @@ def test_stopped_by_ctrl_c_it_continues_without_asking_anything_twice(
     assert len({request.prompt for request in describer.requests}) == 6
 
 
+@pytest.mark.usefixtures("gaps")
 def test_a_table_that_fails_is_named_with_exit_code_3_and_the_same_command_mends_it(
-    crosscheck: CommandLine, gaps: OwnBenchmark, backbone_file: str, describer: FakeOpenAI
+    crosscheck: CommandLine, where: tuple[str, ...], backbone_file: str, describer: FakeOpenAI
 ) -> None:
-    arguments = (
-        "benchmarks", "prepare", "--benchmark", str(gaps.file), "--data", str(gaps.folder.parent),
-        "--backbone", backbone_file,
-        "--set", "backbone.retries=0", "--set", "backbone.concurrency=1", "--json",
-    )  # fmt: skip
+    single = ("--set", "backbone.retries=0", "--set", "backbone.concurrency=1", "--json")
+    arguments = ("benchmarks", "prepare", *where, "--backbone", backbone_file, *single)
     describer.always(unauthorized())
-    refused = crosscheck.run(*arguments)
-    assert refused.code == 2
-    assert refused.out == ""
-    assert refused.err.count("crosscheck: ") == 1
-    assert "The key" in refused.err
+    crosscheck.run(*arguments).assert_refused("The key")
     assert len(describer.requests) == 1, "a refused key is not tried again for every table"
-    assert "Traceback" not in refused.err
     gone = crosscheck.run(*arguments, "--set", "backbone.retries=1", "--set", f"backbone.base_url={NOBODY}")
     assert (gone.code, gone.err.count("crosscheck: ")) == (3, 1)
 
@@ -184,8 +165,7 @@ def test_a_table_that_fails_is_named_with_exit_code_3_and_the_same_command_mends
     describer.answer = fail_on_title
     failed = crosscheck.run(*arguments)
     assert failed.code == 3, failed.err
-    assert list(failed.json["failures"]) == ["film_festival.film"]
-    assert failed.json["calls"] == 2
+    assert (list(failed.json["failures"]), failed.json["calls"]) == (["film_festival.film"], 2)
     assert "film_festival.film" in failed.err
 
     describer.answer = ordinary
@@ -214,14 +194,11 @@ def test_two_preparations_at_once_keep_the_descriptions_of_both(
     assert {table for table, _ in read_generated(tmp_path, database.digest)} == set(tables)
 
 
+@pytest.mark.usefixtures("gaps")
 def test_columns_that_the_model_leaves_out_are_counted(
-    crosscheck: CommandLine, gaps: OwnBenchmark, backbone_file: str, describer: FakeOpenAI
+    crosscheck: CommandLine, where: tuple[str, ...], backbone_file: str, describer: FakeOpenAI
 ) -> None:
     describer.answer = lambda body: json.dumps({"descriptions": {"title": "its name", "no_such": "column"}})
-    ran = crosscheck.run(
-        "benchmarks", "prepare", "--benchmark", str(gaps.file), "--data", str(gaps.folder.parent),
-        "--backbone", backbone_file
-    )  # fmt: skip
-    assert ran.code == 0
-    assert ", 1 described;" in ran.out
+    ran = crosscheck.run("benchmarks", "prepare", *where, "--backbone", backbone_file)
+    assert ran.code == 0 and ", 1 described;" in ran.out
     assert "Left out of the model's replies: 6 columns." in ran.err

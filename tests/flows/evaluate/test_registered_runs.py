@@ -1,26 +1,32 @@
 """What deployed flows leave in the working folder about the flow runs of their process."""
 
+import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.client.schemas.objects import State
 
 from flows.evaluate import deployment as evaluation_deployment
+from flows.evaluate.deployment import as_prefect_state
 from flows.evaluate.forms import EvaluationForm, RerunForm
 from flows.matrix import matrix
 from flows.matrix import nightly as nights
 from flows.matrix.matrix import CellLimits
 from flows.runtime.control import Control
 from tasks.core.errors import CrosscheckError
-from tasks.database.database import Database
+from tasks.results.night import NightEntry
 from tasks.settings.home import Home
 
 
-def accept(databases: Mapping[str, Database]) -> None:
-    """Accept any databases."""
+async def of_a_night(home: Home) -> NightEntry:
+    """Evaluate as the nightly flow does."""
+    names = ("demo", "offline", "rsl-sql")
+    given = (CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight")
+    return await nights._evaluate(*given, lambda databases: None, ask_again=True)
 
 
 class SeenError(CrosscheckError):
@@ -68,15 +74,14 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("begin", "form"), [
+    (evaluation_deployment._evaluate, EvaluationForm), (evaluation_deployment._rerun, RerunForm)
+])  # fmt: skip
+async def test_an_evaluation_or_rerun_started_by_hand_is_no_nightly_run(
+    begin: Callable[[Any], Awaitable[Any]], form: type[Any], registered: dict[str, Any]
+) -> None:
     with pytest.raises(SeenError):
-        await evaluation_deployment._evaluate(EvaluationForm())
-    assert set(registered) == {"host", "pid", "flow_run"}
-
-
-async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
-    with pytest.raises(SeenError):
-        await evaluation_deployment._rerun(RerunForm())
+        await begin(form())
     assert set(registered) == {"host", "pid", "flow_run"}
 
 
@@ -89,10 +94,7 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
-    names = ("demo", "offline", "rsl-sql")
-    entry = await nights._evaluate(
-        CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight", accept, ask_again=True
-    )
+    entry = await of_a_night(home)
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
     assert list(home.runs.iterdir()) == []
@@ -106,8 +108,16 @@ async def test_what_fails_before_an_evaluation_begins_is_its_problem_alone(
         raise error
 
     monkeypatch.setattr(matrix, "prepare", fail)
-    names = ("demo", "offline", "rsl-sql")
-    entry = await nights._evaluate(
-        CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight", accept, ask_again=True
-    )
+    entry = await of_a_night(home)
     assert entry.problem == ("ValueError: odd" if isinstance(error, ValueError) else "odd")
+
+
+async def test_a_disk_that_takes_nothing_is_a_failure_with_a_message() -> None:
+    async def full() -> State[Any]:
+        raise OSError(errno.ENOSPC, "No space left on device", "/home/nights/night.json")
+
+    state = await as_prefect_state(full())
+    assert (state.type.value, state.name) == ("FAILED", "Failed")
+    assert str(state.message).startswith(
+        "No space left on device (/home/nights/night.json). Check that the disk"
+    )

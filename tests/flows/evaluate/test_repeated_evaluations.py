@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,92 +23,82 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
 FEW = ("evaluate", "--pipeline", "few-shot", "--limit", "5")
+OWN = "mine.py:mine"
 SAME = "Nothing has changed since run "
 
 
 def settings_of(own: OwnBenchmark, *overrides: str, home: Path, **more: object) -> EvaluationSettings:
-    chosen = {"pipeline": "few-shot", "limit": 8, **more}
-    return evaluation_settings(
-        EvaluationChoice(
-            benchmark=str(own.file),
-            backbone="offline",
-            overrides=overrides,
-            data=str(own.folder.parent),
-            home=str(home),
-            **chosen,  # type: ignore[arg-type]
-        )
-    )
+    plain: dict[str, Any] = {"backbone": "offline", "pipeline": "few-shot", "limit": 8}
+    where = {"benchmark": str(own.file), "data": str(own.folder.parent), "home": str(home)}
+    return evaluation_settings(EvaluationChoice(**where | plain | more, overrides=overrides))
 
 
-def digest(
-    own: OwnBenchmark, *overrides: str, home: Path, tags: dict[str, str] | None = None, **more: object
-) -> str:
-    return inputs_of(prepare(settings_of(own, *overrides, home=home, **more), Progress()), tags or {})
+Digest = Callable[..., str]
 
 
-def edit(file: Path, change: Callable[[list[dict[str, str]]], None]) -> None:
+@pytest.fixture
+def digest(own_benchmark: OwnBenchmark, tmp_path: Path) -> Digest:
+    """Returns the digest of what the result of an evaluation depends on."""
+
+    def of(*overrides: str, tags: dict[str, str] | None = None, **more: object) -> str:
+        settings = settings_of(own_benchmark, *overrides, home=tmp_path / "home", **more)
+        return inputs_of(prepare(settings, Progress()), tags or {})
+
+    return of
+
+
+def edit(file: Path, change: Callable[[list[dict[str, str]]], object]) -> None:
     content = json.loads(file.read_text(encoding="utf-8"))
     change(content)
     file.write_text(json.dumps(content), encoding="utf-8")
 
 
-def change_gold(own: OwnBenchmark) -> None:
-    edit(own.folder / "dev.json", lambda rows: rows[2].update(SQL="SELECT 1"))
-
-
-def change_question(own: OwnBenchmark) -> None:
-    edit(own.folder / "dev.json", lambda rows: rows[2].update(question="How many?"))
-
-
-def change_demonstrations(own: OwnBenchmark) -> None:
-    edit(own.folder / "train.json", lambda rows: [row.update(SQL=f"{row['SQL']} LIMIT 9") for row in rows])  # type: ignore[func-returns-value]
-
-
-def change_description(own: OwnBenchmark) -> None:
-    own.describe_no_column_of("city_library", "member")
-
-
 def change_row(own: OwnBenchmark) -> None:
+    last = "(SELECT max(member_id) FROM member)"
     with closing(sqlite3.connect(own.database("city_library"))) as connection, connection:
-        connection.execute(
-            "UPDATE member SET name = 'Zoe' WHERE member_id = (SELECT max(member_id) FROM member)"
-        )
+        connection.execute(f"UPDATE member SET name = 'Zoe' WHERE member_id = {last}")
 
 
-@pytest.mark.parametrize(
-    "change", [change_gold, change_question, change_demonstrations, change_description, change_row]
-)
+CHANGES: dict[str, Callable[[OwnBenchmark], None]] = {
+    "gold": lambda own: edit(own.folder / "dev.json", lambda rows: rows[2].update(SQL="SELECT 1")),
+    "question": lambda own: edit(own.folder / "dev.json", lambda rows: rows[2].update(question="How many?")),
+    "demonstrations": lambda own: edit(
+        own.folder / "train.json", lambda rows: rows[0].update(SQL="SELECT 9")
+    ),
+    "description": lambda own: own.describe_no_column_of("city_library", "member"),
+    "row": change_row,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_whatever_a_result_depends_on_is_in_the_digest(
-    own_benchmark: OwnBenchmark, tmp_path: Path, change: Callable[[OwnBenchmark], None]
+    own_benchmark: OwnBenchmark, digest: Digest, change: str
 ) -> None:
-    home = tmp_path / "home"
-    before = digest(own_benchmark, home=home)
-    assert before and digest(own_benchmark, home=home) == before
-    change(own_benchmark)
-    assert digest(own_benchmark, home=home) != before
+    before = digest()
+    assert before and digest() == before
+    CHANGES[change](own_benchmark)
+    assert digest() != before
 
 
 def test_settings_selection_labels_code_and_store_are_in_it(
-    own_benchmark: OwnBenchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    digest: Digest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = tmp_path / "home"
     found = [
-        digest(own_benchmark, home=home),
-        digest(own_benchmark, "pipeline.demonstrations.k=2", home=home),
-        digest(own_benchmark, "benchmark.timeout_s=7", home=home),
-        digest(own_benchmark, "tracking.sample_traces=0", home=home),
-        digest(own_benchmark, home=home, limit=7),
-        digest(own_benchmark, home=home, pipeline="zero-shot"),
-        digest(own_benchmark, home=home, tags={"name": "new"}),
+        digest(),
+        digest("pipeline.demonstrations.k=2"),
+        digest("benchmark.timeout_s=7"),
+        digest("tracking.sample_traces=0"),
+        digest(limit=7),
+        digest(pipeline="zero-shot"),
+        digest(tags={"name": "new"}),
     ]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
-    found.append(digest(own_benchmark, home=home))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    monkeypatch.setattr("flows.evaluate.identical_run._code", lambda conf: "other code")
-    found.append(digest(own_benchmark, home=home))
-    monkeypatch.undo()
-    monkeypatch.setattr("flows.evaluate.identical_run._versions", lambda: ("other version",))
-    found.append(digest(own_benchmark, home=home))
+    with monkeypatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
+        found.append(digest())
+    for part, other in (("_code", lambda conf: "other code"), ("_versions", lambda: ("other version",))):
+        with monkeypatch.context() as patch:
+            patch.setattr(inputs, part, other)
+            found.append(digest())
     assert all(found) and len(set(found)) == len(found)
 
 
@@ -131,43 +122,35 @@ def test_a_compiled_module_that_python_is_writing_is_no_other_code(
     (tmp_path / "tasks" / "stage.py").write_text("STAGE = 1\n", encoding="utf-8")
     monkeypatch.setattr(inputs, "_code", inputs._code.__wrapped__)
     before = inputs_digest({})
-    (cache / "stage.cpython-311.pyc.140234").write_bytes(
-        b"half"
-    )  # importlib writes to such a name, then renames it
+    # importlib writes to such a name, then renames it
+    (cache / "stage.cpython-311.pyc.140234").write_bytes(b"half")
     assert inputs_digest({}) == before
 
 
 @pytest.mark.parametrize("more", [
-    {"pipeline": "{own}"},
-    {"overrides": ("benchmark.metrics=[{own}]",)},
+    {"pipeline": OWN},
+    {"overrides": (f"benchmark.metrics=[{OWN}]",)},
     {"overrides": ("benchmark.efficiency=true",)},
     {"overrides": ("tracking.genai_evaluation=true",)},
     {"record": "replies.jsonl"},
     {"shards": 2},
 ])  # fmt: skip
 def test_code_of_ones_own_and_what_others_are_to_get_are_never_repeated(
-    own_benchmark: OwnBenchmark, tmp_path: Path, more: dict[str, object]
+    own_benchmark: OwnBenchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
         "from crosscheck import FewShotSettings, few_shot, pipeline\n\n\n"
         "@pipeline(FewShotSettings)\n"
         "async def mine(question, context):\n"
         "    return await few_shot(question, context)\n",
         encoding="utf-8",
     )
-    named = {
-        key: tuple(each.replace("{own}", f"{file}:mine") for each in value)
-        if isinstance(value, tuple)
-        else str(value).replace("{own}", f"{file}:mine")
-        if isinstance(value, str)
-        else value
-        for key, value in more.items()
-    }
-    overrides = named.pop("overrides", ())
-    settings = settings_of(own_benchmark, *overrides, home=tmp_path / "home", **named)  # type: ignore[misc]
-    assert not may_repeat(settings)
-    assert may_repeat(settings_of(own_benchmark, home=tmp_path / "home"))
+    overrides = more.get("overrides", ())
+    named = {key: value for key, value in more.items() if key != "overrides"}
+    home = tmp_path / "home"
+    assert not may_repeat(settings_of(own_benchmark, *overrides, home=home, **named))
+    assert may_repeat(settings_of(own_benchmark, home=home))
 
 
 def runs(command: CommandLine) -> list[str]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.report import QuestionScore
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
@@ -33,8 +35,43 @@ async def broken(question, context):
         raise ValueError(Path({said!r}).read_text(encoding="utf-8"))
     return await few_shot(question, context)
 """
-OWN = {"attempts"}
-"""Columns of the table that say how often was asked, not what was answered."""
+ONE_AT_A_TIME = ("--set", "backbone.concurrency=1")
+NO_RETRY = ("--set", "backbone.retries=0")
+
+
+class Line:
+    """Evaluates and asks again with a model at a local server."""
+
+    def __init__(self, demo: CommandLine, backbone: str) -> None:
+        self.demo = demo
+        self.backbone = backbone
+        self.warehouse = Warehouse(demo.home / "warehouse.duckdb")
+
+    def evaluate(self, limit: int, *more: str, code: int = 0) -> Ran:
+        ran = self.demo.run("evaluate", "--backbone", self.backbone, "--limit", str(limit), "--json", *more)
+        assert ran.code == code, ran.err
+        return ran
+
+    def rerun(self, run: Ran | str, *more: str) -> Ran:
+        name = run if isinstance(run, str) else run.json["run_id"]
+        return self.demo.run("rerun", name, "--json", *more)
+
+    def rows(self, ran: Ran) -> Sequence[QuestionScore]:
+        return self.warehouse.read_run(ran.json["run_id"]).rows
+
+
+@pytest.fixture
+def line(demo: CommandLine, backbone_file: str) -> Line:
+    return Line(demo, backbone_file)
+
+
+def facts_of(ran: Ran, *names: str) -> tuple[Any, ...]:
+    """The exit code, and facts of the re-run."""
+    return ran.code, *(ran.json["rerun"][name] for name in names)
+
+
+def drop(body: Body) -> str:
+    raise ConnectionError
 
 
 def table(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
@@ -48,7 +85,8 @@ def table(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def answers(ran: Ran, tmp_path: Path) -> list[dict[str, Any]]:
-    return [{name: cell for name, cell in row.items() if name not in OWN} for row in table(ran, tmp_path)]
+    """The table without how often was asked."""
+    return [{name: cell for name, cell in row.items() if name != "attempts"} for row in table(ran, tmp_path)]
 
 
 def tags(ran: Ran) -> dict[str, str]:
@@ -61,257 +99,183 @@ def one_in_twenty(body: Body) -> bool:
 
 
 def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question(
-    demo: CommandLine,
-    backbone_file: str,
-    model: FakeOpenAI,
-    built_demo: Path,
-    prefect_server: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    line: Line, model: FakeOpenAI, built_demo: Path, prefect_server: str, tmp_path: Path
 ) -> None:
     ordinary = model.answer
-
-    def fail_now_and_then(body: Body) -> str:
-        if one_in_twenty(body):
-            raise ConnectionError
-        return ordinary(body)
-
-    night = (
-        "evaluate", "--backbone", backbone_file, "--limit", "12", "--set", "backbone.retries=0", "--json",
-    )  # fmt: skip
-    model.answer = fail_now_and_then
-    broken = demo.run(*night)
+    model.answer = lambda body: drop(body) if one_in_twenty(body) else ordinary(body)
+    broken = line.evaluate(12, *NO_RETRY, code=3)
     failed = broken.json["questions"] - broken.json["answered"]
-    assert broken.code == 3, broken.err
     assert 0 < failed < 12
 
     model.answer = ordinary
     before = [str(request.body) for request in model.requests if not one_in_twenty(request.body)]
-    resumed = demo.run("rerun", "latest", "--json")
-    assert resumed.code == 0, resumed.err
-    assert "Traceback" not in resumed.err
-    again = [
-        str(request.body) for request in model.requests[len(model.requests) - resumed.json["cost"]["calls"] :]
-    ]
-    assert not set(before) & set(again)
+    resumed = line.rerun("latest")
+    assert resumed.code == 0 and "Traceback" not in resumed.err, resumed.err
+    asked = model.requests[len(model.requests) - resumed.json["cost"]["calls"] :]
+    assert not set(before) & {str(request.body) for request in asked}
 
-    other = tmp_path / "undisturbed"
-    shutil.copytree(built_demo, other)
-    undisturbed = in_process.served(other, prefect_server).run(*night)
-    assert undisturbed.code == 0, undisturbed.err
+    other = in_process.served(Path(shutil.copytree(built_demo, tmp_path / "undisturbed")), prefect_server)
+    undisturbed = Line(other, line.backbone).evaluate(12, *NO_RETRY)
     assert answers(resumed, tmp_path) == answers(undisturbed, tmp_path)
     for same in ("questions", "answered", "ex", "scores", "stages", "links", "failures", "by_difficulty"):
         assert resumed.json[same] == undisturbed.json[same], same
 
     facts = resumed.json["rerun"]
-    assert facts["parent"] == broken.json["run_id"]
+    assert (facts["parent"], facts["rerolled"]) == (broken.json["run_id"], False)
     assert facts["asked"] == facts["changed"] == facts["resolved"] == failed
-    assert facts["rerolled"] is False
     assert list(facts["attempts"].values()) == [2] * failed
-    assert (
-        f"{failed} of 12 questions: {failed} repeated, 0 restored from earlier results. "
-        f"{failed} answers changed" in resumed.err
-    )
+    said = f"{failed} of 12 questions: {failed} repeated, 0 restored from earlier results. {failed} answers changed"
+    assert said in resumed.err
     assert sum(row["attempts"] == 2 for row in table(resumed, tmp_path)) == failed
     assert tags(resumed)["parent_run_id"] == broken.json["run_id"]
     assert tags(resumed)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
     assert "rerolled" not in tags(resumed)
-
-    kept = Warehouse(demo.home / "warehouse.duckdb").read_run(broken.json["run_id"])
-    assert sum(row.outcome.failure is not None for row in kept.rows) == failed
-    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
-    nothing = in_process.run("rerun", resumed.json["run_id"], "--json")
-    assert (nothing.code, nothing.json["rerun"]["asked"]) == (0, 0)
+    assert sum(row.outcome.failure is not None for row in line.rows(broken)) == failed
+    assert facts_of(line.rerun(resumed), "asked") == (0, 0)
 
 
 def test_rerolling_asks_the_model_anew_and_says_what_that_makes_of_the_score(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+    line: Line, model: FakeOpenAI
 ) -> None:
-    first = demo.run(
-        "evaluate", "--backbone", backbone_file, "--limit", "6", "--pipeline", "few-shot", "--json"
-    )
-    rows = Warehouse(demo.home / "warehouse.duckdb").read_run(first.json["run_id"]).rows
+    first = line.evaluate(6, "--pipeline", "few-shot")
+    rows = line.rows(first)
     wrong = [row.question.id for row in rows if not row.final.correct["bird"]]
     right = [row for row in rows if row.final.correct["bird"]]
     assert wrong and right
 
     model.answer = lambda body: '{"sql": "SELECT 1"}'
     asked = len(model.requests)
-    rerolled = demo.run("rerun", first.json["run_id"][:15], "--only", "wrong", "--fresh", "--json")
-    assert rerolled.code == 0, rerolled.err
+    rerolled = line.rerun(first.json["run_id"][:15], "--only", "wrong", "--fresh")
+    assert facts_of(rerolled, "attempt", "rerolled") == (0, 1, True), rerolled.err
     assert len(model.requests) - asked == rerolled.json["cost"]["calls"] == len(wrong)
-    assert rerolled.json["rerun"]["attempt"] == 1
-    assert rerolled.json["rerun"]["rerolled"] is True
-    assert tags(rerolled)["rerolled"] == "true"
-    assert "not comparable" in rerolled.err
-    merged = Warehouse(demo.home / "warehouse.duckdb").read_run(rerolled.json["run_id"]).rows
-    assert [row.outcome.sql for row in merged if row.question.id in wrong] == ["SELECT 1"] * len(wrong)
-    assert [row.outcome.sql for row in merged if row.question.id not in wrong] == [
-        r.outcome.sql for r in right
-    ]
-    assert rerolled.json["total"] == 6
-    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
-    compared = in_process.run("compare", "latest~1", "latest")
+    assert tags(rerolled)["rerolled"] == "true" and "not comparable" in rerolled.err
+    merged = {row.question.id: row.outcome.sql for row in line.rows(rerolled)}
+    expected = {row.question.id: row.outcome.sql for row in right} | dict.fromkeys(wrong, "SELECT 1")
+    assert merged == expected and rerolled.json["total"] == 6
+    compared = line.demo.run("compare", "latest~1", "latest")
     assert compared.code == 0, compared.err
     assert "Not ranked: B had questions asked again after their answers were judged" in compared.out
 
     # A third sampling is another one again, of one answered question; the model fails, so the answer stays.
-    def refuse(body: Body) -> str:
-        raise ConnectionError
-
-    model.answer = refuse
-    one = right[0].question.id
-    options = ("--questions", one, "--fresh", "--set", "backbone.retries=0", "--json")
-    stays = demo.run("rerun", rerolled.json["run_id"], *options)
-    assert stays.json["rerun"]["attempt"] == 2
-    assert stays.json["rerun"]["kept"] == 1
-    assert stays.json["rerun"]["changed"] == 0
+    model.answer = drop
+    stays = line.rerun(rerolled, "--questions", right[0].question.id, "--fresh", *NO_RETRY)
+    assert facts_of(stays, "attempt", "kept", "changed") == (3, 2, 1, 0), stays.err
     assert stays.json["ex"] == rerolled.json["ex"]
-    assert stays.code == 3, stays.err
     assert "1 of 1 selected questions failed now and keep the answer that they had" in stays.err
 
 
 def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+    line: Line, model: FakeOpenAI
 ) -> None:
-    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "2", "--json")
-    assert first.code == 0, first.err
-    warehouse = Warehouse(demo.home / "warehouse.duckdb")
-    before = warehouse.read_run(first.json["run_id"]).rows
+    before = line.rows(line.evaluate(2))
     ordinary, answered = model.answer, len(model.requests) + 2
-
-    def fail_after_two(body: Body) -> str:
-        if len(model.requests) > answered:
-            raise ConnectionError
-        return ordinary(body)
-
-    model.answer = fail_after_two
-    again = ("--questions", before[0].question.id, "--fresh", "--set", "backbone.retries=0", "--json")
-    ran = demo.run("rerun", "latest", *again)
-    assert (ran.code, ran.json["rerun"]["kept"]) == (3, 1), ran.err
+    model.answer = lambda body: drop(body) if len(model.requests) > answered else ordinary(body)
+    again = ("--questions", before[0].question.id, "--fresh", *NO_RETRY)
+    ran = line.rerun("latest", *again)
+    assert facts_of(ran, "kept") == (3, 1), ran.err
     assert (ran.json["cost"]["calls"], ran.json["cost"]["cost_usd"] > 0) == (2, True)
     assert "what they cost is counted under failed_attempt" in ran.err
-    kept, *others = warehouse.read_run(ran.json["run_id"]).rows
+    kept, *others = line.rows(ran)
     *old, failed = kept.outcome.stages
-    assert [record.label for record in old] == [record.label for record in before[0].outcome.stages]
+    labels = [record.label for record in old]
+    assert labels == [record.label for record in before[0].outcome.stages]
     assert all(record.restored for row in others for record in (*old, *row.outcome.stages))
     assert (failed.label, failed.restored, len(failed.calls)) == ("failed_attempt 2", False, 2)
     assert "connection failed" in failed.error
-
-    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
-    shown = in_process.run("show", "latest", kept.question.id)
-    assert shown.code == 0, shown.err
-    assert "failed_attempt 2  2 calls" in shown.out
-    assert in_process.run("rerun", "latest", "--from", "failed_attempt", *again).code == 2
+    shown = line.demo.run("show", "latest", kept.question.id)
+    assert shown.code == 0 and "failed_attempt 2  2 calls" in shown.out, shown.err
+    assert line.rerun("latest", "--from", "failed_attempt", *again).code == 2
 
     model.answer = ordinary
-    later = demo.run("rerun", "latest", "--questions", others[0].question.id, "--fresh", "--json")
+    later = line.rerun("latest", "--questions", others[0].question.id, "--fresh")
     assert later.code == 0, later.err
-    stages = warehouse.read_run(later.json["run_id"]).rows[0].outcome.stages
-    assert [record.label for record in stages] == [record.label for record in old]
+    assert [record.label for record in line.rows(later)[0].outcome.stages] == labels
 
 
 def test_what_is_paid_where_every_question_fails_is_said_and_in_runs_and_not_paid_again(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+    line: Line, model: FakeOpenAI
 ) -> None:
-    evaluate = ("evaluate", "--backbone", backbone_file, "--limit", "2", "--json")
-    words = ("rerun", "latest", "--questions", "0-1", "--fresh", "--set", "backbone.concurrency=1", "--json")
-    assert demo.run(*evaluate).code == 0
+    words = ("--questions", "0-1", "--fresh", *ONE_AT_A_TIME)
+    line.evaluate(2)
     before = len(model.requests)
     model.script(Behaviour(), Behaviour())
     model.always(quota_exhausted())
-    ran = demo.run(*words)
+    ran = line.rerun("latest", *words)
     assert (ran.code, ran.out) == (3, ""), ran.err
-    failed, *_ = Warehouse(demo.home / "warehouse.duckdb").runs()
+    failed, *_ = line.warehouse.runs()
     assert failed.status == "failed"
     assert f"Paid until then, by run {failed.run_id}: 2 calls, cost $0.00" in ran.err
-    monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
     sql = f"SELECT calls, cost_usd FROM runs WHERE run_id = '{failed.run_id}'"
-    (row,) = in_process.run("query", sql, "--json").json["rows"]
+    (row,) = line.demo.run("query", sql, "--json").json["rows"]
     assert row["calls"] == 2 and f"cost ${row['cost_usd']:.4f}." in ran.err
 
     model.always(None)
-    paid = [str(request.body) for request in model.requests[before : before + 2]]
+    paid = {str(request.body) for request in model.requests[before : before + 2]}
     asked = len(model.requests)
-    later = demo.run(*words)
+    later = line.rerun("latest", *words)
     assert later.code == 0, later.err
-    assert not set(paid) & {str(request.body) for request in model.requests[asked:]}
+    assert not paid & {str(request.body) for request in model.requests[asked:]}
 
 
 def test_a_fresh_re_run_with_retryable_failures_is_continued_by_the_same_command(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+    line: Line, model: FakeOpenAI
 ) -> None:
-    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "3", "--json")
-    assert first.code == 0, first.err
-    warehouse = Warehouse(demo.home / "warehouse.duckdb")
-    texts = [row.question.text for row in warehouse.read_run(first.json["run_id"]).rows]
+    first = line.evaluate(3)
+    texts = [row.question.text for row in line.rows(first)]
     ordinary, failing, answered = model.answer, set(texts[1:]), Counter[str]()
 
     def fail_after_two(body: Body) -> str:
-        said = str(body["messages"])
         for text in failing:
-            if text in said:
+            if text in str(body["messages"]):
                 answered[text] += 1
                 if answered[text] > 2:
                     raise ConnectionError
         return ordinary(body)
 
-    def again(run: str, *set_: str) -> tuple[Ran, int]:
-        before = len(model.requests)
-        options = ("--questions", "0-2", "--fresh", "--set", "backbone.retries=0", "--json")
-        ran = demo.run("rerun", run, *options, *set_)
-        return ran, len(model.requests) - before
-
+    again = ("--questions", "0-2", "--fresh", *NO_RETRY)
     model.answer = fail_after_two
-    half, _ = again(first.json["run_id"])
-    facts = half.json["rerun"]
-    assert (half.code, facts["attempt"], facts["kept"], facts["no_new_answer"]) == (3, 1, 2, 2), half.err
+    half = line.rerun(first, *again)
+    assert facts_of(half, "attempt", "kept", "no_new_answer") == (3, 1, 2, 2), half.err
     assert "2 of 3 selected questions failed now and keep the answer that they had" in half.err
     assert "2 of 3 selected questions have no new answer for a reason that can be retried" in half.err
 
+    counts = ("attempt", "restored", "asked", "kept", "no_new_answer")
     failing.discard(texts[1])
-    more, _ = again(first.json["run_id"], "--set", "backbone.concurrency=1")
-    facts = more.json["rerun"]
-    assert (more.code, facts["attempt"], facts["restored"], facts["asked"]) == (3, 1, 1, 2), more.err
-    assert (facts["kept"], facts["no_new_answer"]) == (1, 1)
+    more = line.rerun(first, *again, *ONE_AT_A_TIME)
+    assert facts_of(more, *counts) == (3, 1, 1, 2, 1, 1), more.err
 
     model.answer = ordinary
-    whole, requests = again("latest")
-    facts = whole.json["rerun"]
-    assert (whole.code, facts["attempt"], facts["restored"], facts["asked"]) == (0, 1, 2, 1), whole.err
-    assert (facts["kept"], facts["no_new_answer"], whole.json["cost"]["calls"]) == (0, 0, requests)
-    assert [row.outcome.samples for row in warehouse.read_run(whole.json["run_id"]).rows] == [(1,)] * 3
+    sent = len(model.requests)
+    whole = line.rerun("latest", *again)
+    assert facts_of(whole, *counts) == (0, 1, 2, 1, 0, 0), whole.err
+    assert whole.json["cost"]["calls"] == len(model.requests) - sent
+    assert [row.outcome.samples for row in line.rows(whole)] == [(1,)] * 3
 
     # The next one is a new sampling, and shows what one costs that nothing disturbs.
-    undisturbed, requests = again("latest")
-    facts = undisturbed.json["rerun"]
-    assert (undisturbed.code, facts["attempt"], facts["asked"]) == (0, 2, 3), undisturbed.err
-    parts = [half.json, more.json, whole.json]
-    assert sum(part["cost"]["calls"] for part in parts) == undisturbed.json["cost"]["calls"] == requests
-    assert sum(part["cost"]["cost_usd"] for part in parts) == pytest.approx(
-        undisturbed.json["cost"]["cost_usd"]
-    )
+    sent = len(model.requests)
+    undisturbed = line.rerun("latest", *again)
+    assert facts_of(undisturbed, "attempt", "asked") == (0, 2, 3), undisturbed.err
+    parts, cost = [ran.json["cost"] for ran in (half, more, whole)], undisturbed.json["cost"]
+    assert sum(part["calls"] for part in parts) == cost["calls"] == len(model.requests) - sent
+    assert sum(part["cost_usd"] for part in parts) == pytest.approx(cost["cost_usd"])
 
 
 def test_a_continued_re_run_is_rerolled_where_what_was_answered_before_is_as_it_was(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+    line: Line, model: FakeOpenAI
 ) -> None:
+    single = (*NO_RETRY, *ONE_AT_A_TIME)
     model.script(Behaviour(), Behaviour(drop=True))
-    single = ("--set", "backbone.retries=0", "--set", "backbone.concurrency=1", "--json")
-    evaluate = ("evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot", "--limit", "2", *single)
-    first = demo.run(*evaluate)
-    assert (first.code, first.json["answered"]) == (3, 1), first.err
-    again = ("rerun", first.json["run_id"], "--questions", "0-1", "--fresh", *single)
+    first = line.evaluate(2, "--pipeline", "zero-shot", *single, code=3)
+    assert first.json["answered"] == 1
+    again = ("--questions", "0-1", "--fresh", *single)
     model.script(Behaviour(), Behaviour(drop=True))
-    half = demo.run(*again)
-    facts = half.json["rerun"]
-    assert (half.code, facts["kept"], facts["still_failed"], facts["no_new_answer"]) == (3, 0, 1, 1), half.err
+    half = line.rerun(first, *again)
+    assert facts_of(half, "kept", "still_failed", "no_new_answer") == (3, 0, 1, 1), half.err
 
     asked = len(model.requests)
-    whole = demo.run(*again)
-    facts = whole.json["rerun"]
-    assert (whole.code, facts["attempt"], len(model.requests) - asked) == (0, 1, 1), whole.err
-    assert (facts["restored"], facts["changed"], facts["resolved"]) == (1, 1, 1)
+    whole = line.rerun(first, *again)
+    assert facts_of(whole, "attempt", "restored", "changed", "resolved") == (0, 1, 1, 1, 1), whole.err
+    assert len(model.requests) - asked == 1
     assert whole.json["tags"]["rerolled"] == "true"
 
 
@@ -346,35 +310,24 @@ def test_a_question_that_fails_before_its_first_stage_was_asked(
     assert f"{pipeline}:" in lost.outcome.failure.message and lost.outcome.attempts == 2
 
 
-def test_questions_that_a_re_run_does_not_come_to_are_as_they_were(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    first = demo.run(
-        "evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot", "--limit", "6", "--json"
-    )
-    assert first.code == 0, first.err
+def test_questions_that_a_re_run_does_not_come_to_are_as_they_were(line: Line, model: FakeOpenAI) -> None:
+    line.evaluate(6, "--pipeline", "zero-shot")
     asked = len(model.requests)
     model.script(reply('{"sql": "SELECT 1"}'))
     model.always(quota_exhausted())
-    single = ("--questions", "0-5", "--fresh", "--set", "backbone.concurrency=1", "--json")
-    ran = demo.run("rerun", "latest", *single)
-    assert ran.code == 3, ran.err
+    ran = line.rerun("latest", "--questions", "0-5", "--fresh", *ONE_AT_A_TIME)
+    assert facts_of(ran, "no_new_answer", "selected") == (3, 5, 6), ran.err
     facts = ran.json["rerun"]
-    assert facts["no_new_answer"] == 5, ran.err
-    assert len(model.requests) - asked == facts["asked"] < facts["selected"] == 6, ran.err
+    assert len(model.requests) - asked == facts["asked"] < 6, ran.err
     assert facts["attempts"] == dict.fromkeys(("0", "1", "2", "3"), 2), "three prompts are refused"
 
 
-def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "3", "--json")
-    assert first.code == 0, first.err
+def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(line: Line, model: FakeOpenAI) -> None:
+    line.evaluate(3)
     asked = len(model.requests)
-    ran = demo.run("rerun", "latest", "--questions", "0-1", "--from", "augmented_sql", "--fresh", "--json")
+    ran = line.rerun("latest", "--questions", "0-1", "--from", "augmented_sql", "--fresh")
     assert ran.code == 0, ran.err
-    rows = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows
-    for row in rows:
+    for row in line.rows(ran):
         labels = [record.label for record in row.outcome.stages]
         restored = [record.label for record in row.outcome.stages if record.restored]
         redone = row.question.id in ran.json["rerun"]["attempts"]
@@ -383,54 +336,39 @@ def test_from_drops_a_stage_and_what_follows_and_keeps_what_was_before(
     assert len(model.requests) - asked == ran.json["cost"]["calls"] > 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("rerun", "latest", "--set", "pipeline.selection.shortcut=true"), "evaluate again"),
-        (("rerun", "latest", "--set", "backbone.concurrency=none"), "backbone.concurrency"),
-        (("rerun", "latest", "--from", "binary_selektion"), 'Did you mean "binary_selection"?'),
-        (("rerun", "nosuchrun"), "crosscheck runs"),
-        (("rerun", "latest", "--questions", "99999"), "99999"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("latest", "--set", "pipeline.selection.shortcut=true"), "evaluate again"),
+    (("latest", "--set", "backbone.concurrency=none"), "backbone.concurrency"),
+    (("latest", "--from", "binary_selektion"), 'Did you mean "binary_selection"?'),
+    (("nosuchrun",), "crosscheck runs"),
+    (("latest", "--questions", "99999"), "99999"),
+])  # fmt: skip
 def test_a_users_error_is_one_message_that_says_how_to_mend_it(
-    evaluated: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+    evaluated: Line, arguments: tuple[str, ...], said: str
 ) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(evaluated))
-    ran = in_process.run(*arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert "Traceback" not in ran.err
+    evaluated.rerun(*arguments).assert_refused(said)
 
 
 @pytest.fixture(scope="module")
-def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Line:
     """A working folder with one finished run of three questions."""
-    home = tmp_path_factory.mktemp("evaluated")
-    shutil.copytree(built_demo, home, dirs_exist_ok=True)
-    ran = in_process.served(home, prefect_server).run("evaluate", "--limit", "3", "--json")
-    assert ran.code == 0, ran.err
-    return home
+    home = Path(shutil.copytree(built_demo, tmp_path_factory.mktemp("evaluated") / "home"))
+    line = Line(in_process.served(home, prefect_server), "offline")
+    line.evaluate(3)
+    return line
 
 
-def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rerolled(
-    evaluated: Path, prefect_server: str
-) -> None:
-    line = in_process.served(evaluated, prefect_server)
-    ran = line.run("rerun", "latest", "--questions", "0-1", "--json")
-    assert ran.code == 0, ran.err
-    facts = ran.json["rerun"]
-    assert (facts["selected"], facts["restored"], facts["asked"], facts["changed"]) == (2, 2, 0, 0)
-    assert (facts["rerolled"], facts["attempts"], ran.json["cost"]["calls"]) == (False, {}, 0)
+def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rerolled(evaluated: Line) -> None:
+    ran = evaluated.rerun("latest", "--questions", "0-1")
+    names = ("selected", "restored", "asked", "changed", "rerolled", "attempts")
+    assert facts_of(ran, *names) == (0, 2, 2, 0, 0, False, {}), ran.err
+    assert ran.json["cost"]["calls"] == 0
     assert "2 of 3 questions: 0 repeated, 2 restored" in ran.err
-    assert "Nothing was repeated" in ran.err and "--fresh" in ran.err
-    assert "not comparable" not in ran.err
+    assert "Nothing was repeated" in ran.err and "--fresh" in ran.err and "not comparable" not in ran.err
     assert "rerolled" not in tags(ran) and "rerolled" not in ran.json["tags"]
-    again = line.run("rerun", "latest", "--questions", "0", "--from", "forward_link", "--json")
-    assert (again.json["rerun"]["asked"], again.json["rerun"]["rerolled"]) == (1, True)
+    again = evaluated.rerun("latest", "--questions", "0", "--from", "forward_link")
+    assert facts_of(again, "asked", "rerolled") == (0, 1, True)
     assert tags(again)["rerolled"] == again.json["tags"]["rerolled"] == "true"
-    stored = Warehouse(evaluated / "warehouse.duckdb").read_run(again.json["run_id"])
-    assert stored.tags["rerolled"] == "true"
-    inherited = line.run("rerun", again.json["run_id"], "--questions", "1", "--json")
-    assert (inherited.json["rerun"]["asked"], inherited.json["rerun"]["rerolled"]) == (0, True)
+    assert evaluated.warehouse.read_run(again.json["run_id"]).tags["rerolled"] == "true"
+    inherited = evaluated.rerun(again, "--questions", "1")
+    assert facts_of(inherited, "asked", "rerolled") == (0, 0, True)

@@ -1,16 +1,22 @@
 """Which questions a re-run asks again, under which settings, and what of their answers it keeps."""
 
+import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.evaluate.rerun import RerunPlan, plan_rerun
+from flows.evaluate.rerun import RerunPlan, check_data, plan_rerun
 from flows.evaluate.runner import RerunSpec
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.outcome import Failure
 from tasks.core.records import Question
+from tasks.database.database import digests_of
 from tasks.results.build_record import describe, record_of
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
@@ -18,8 +24,10 @@ from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.evaluation import RerunSettings
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_benchmark_settings
 from tasks.stages.question_run import QuestionRun
-from tests.tasks.results.samples import make_report, report_of
+from tests.tasks.results.samples import make_report, make_run, report_of
 
 RIGHT, WRONG = {"bird": True}, {"bird": False}
 
@@ -81,6 +89,10 @@ class Night:
         report = report_of(tuple(score(*case) for case in cases.items()))
         self.warehouse.finish(record_of(run, report, rerun=rerun))
 
+    def other(self, run_id: str, **changes: Any) -> RunRecord:
+        """Return the run under another id, with changes."""
+        return self.run.model_copy(update={"run_id": run_id, **changes})
+
     def plan(self, run: str = "latest", **wanted: Any) -> RerunPlan:
         return plan_rerun(RerunSettings(run=run, data=".", home=str(self.home), **wanted))
 
@@ -91,31 +103,27 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
     return Night(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("only", "meant"),
-    [
-        ("errors", {"rate-limited", "bug"}),
-        ("wrong", {"wrong", "empty", "timeout"}),
-        ("empty", {"empty", "empty-right"}),
-        ("timeouts", {"timeout"}),
-    ],
-)
+@pytest.mark.parametrize(("only", "meant"), [
+    ("errors", {"rate-limited", "bug"}),
+    ("wrong", {"wrong", "empty", "timeout"}),
+    ("empty", {"empty", "empty-right"}),
+    ("timeouts", {"timeout"}),
+])  # fmt: skip
 def test_only_means_what_it_says(night: Night, only: str, meant: set[str]) -> None:
     plan = night.plan(only=only)
     assert set(plan.again) == meant
     assert plan.tags["parent_run_id"] == night.run.run_id
 
 
-def test_questions_take_the_place_of_only_and_those_without_a_database_are_never_asked(night: Night) -> None:
-    assert set(night.plan(questions="right,no-database,refused").again) == {"right", "refused"}
-
-
-def test_a_stage_alone_means_every_question_that_went_through_it(night: Night) -> None:
+def test_a_stage_alone_means_every_question_that_went_through_it_and_questions_take_the_place_of_only(
+    night: Night,
+) -> None:
     plan = night.plan(from_stage="augmented_sql")
     assert set(plan.again) == set(CASES) - {"no-database", "never-there"}
     assert plan.selection == plan.tags["rerun"] == "--from augmented_sql"
     assert set(night.plan(from_stage="augmented_sql", only="errors").again) == {"rate-limited", "bug"}
     assert set(night.plan(from_stage="augmented_sql", questions="right").again) == {"right"}
+    assert set(night.plan(questions="right,no-database,refused").again) == {"right", "refused"}
 
 
 def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) -> None:
@@ -127,53 +135,41 @@ def test_the_settings_are_the_parents_over_all_of_its_questions(night: Night) ->
     assert night.plan(overrides=("backbone.concurrency=3",)).settings.backbone.concurrency == 3
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "backbone.model=other",
-        "backbone.temperature=1",
-        "benchmark.timeout_s=99",
-        "pipeline.prompt.sample_rows=0",
-    ],
-)
+@pytest.mark.parametrize("override", [
+    "backbone.model=other", "backbone.temperature=1", "benchmark.timeout_s=99", "pipeline.prompt.sample_rows=0"
+])  # fmt: skip
 def test_what_changes_the_meaning_of_the_score_cannot_be_overridden(night: Night, override: str) -> None:
     with pytest.raises(CrosscheckError, match="evaluate again"):
         night.plan(overrides=(override,))
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "backbone.timeout_s=2026-11-30",
-        "backbone.retries=[2026-11-30T07:00:00]",
-        "backbone.concurrency=!!set {a}",
-        "backbone.api_key_env=!!binary aGVsbG8=",
-    ],
-)
+@pytest.mark.parametrize("override", [
+    "backbone.timeout_s=2026-11-30", "backbone.retries=[2026-11-30T07:00:00]", "backbone.concurrency=!!set {a}",
+    "backbone.api_key_env=!!binary aGVsbG8=",
+])  # fmt: skip
 def test_a_value_that_json_has_no_form_for_is_refused(night: Night, override: str) -> None:
     with pytest.raises(ConfigurationError, match=override.partition("=")[0]):
         night.plan(overrides=(override,))
 
 
-def test_a_run_that_only_scored_predictions_or_has_not_ended_cannot_be_asked_again(night: Night) -> None:
-    scored = night.run.model_copy(update={"run_id": "29990101-000000-aaaaaa", "settings": {
-        "benchmark": {"name": "demo"}, "backbone": {"kind": "score", "name": "x"}, "pipeline": {"kind": "score"},
-    }})  # fmt: skip
+def test_a_run_without_a_model_or_an_end_or_with_a_secret_that_was_not_stored_cannot_be_asked_again(
+    night: Night,
+) -> None:
+    system = {
+        "benchmark": {"name": "demo"},
+        "backbone": {"kind": "score", "name": "x"},
+        "pipeline": {"kind": "score"},
+    }
+    scored = night.other("29990101-000000-aaaaaa", settings=system)
     night.finish(scored, CASES)
     with pytest.raises(CrosscheckError, match="no model to ask"):
         night.plan(scored.run_id)
-    running = night.run.model_copy(update={"run_id": "29990101-000000-bbbbbb"})
+    running = night.other("29990101-000000-bbbbbb")
     night.warehouse.start(running)
     with pytest.raises(CrosscheckError, match="is running"):
         night.plan(running.run_id)
-
-
-def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None:
-    settings = {
-        **night.run.settings,
-        "backbone": {**night.run.settings["backbone"], "base_url": "http://***@h/v1"},
-    }
-    hidden = night.run.model_copy(update={"run_id": "29990101-000000-cccccc", "settings": settings})
+    backbone = {**night.run.settings["backbone"], "base_url": "http://***@h/v1"}
+    hidden = night.other("29990101-000000-cccccc", settings={**night.run.settings, "backbone": backbone})
     night.finish(hidden, CASES)
     with pytest.raises(CrosscheckError, match="held a secret"):
         night.plan(hidden.run_id)
@@ -181,7 +177,7 @@ def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None
 
 def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued(night: Night) -> None:
     assert night.plan(fresh=True).attempt == 1
-    begun = night.run.model_copy(update={"run_id": "29990101-000000-dddddd", "tags": {"attempt": "1"}})
+    begun = night.other("29990101-000000-dddddd", tags={"attempt": "1"})
     asked = {"bug": {**CASES["bug"], "samples": (1,)}}
     night.warehouse.start(begun)
     night.warehouse.append_questions(begun, [score("bug", asked["bug"])])
@@ -208,7 +204,7 @@ def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued
 def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_of_the_same_run(
     night: Night, facts: dict[str, Any], wanted: dict[str, Any], attempt: int
 ) -> None:
-    merged = night.run.model_copy(update={"run_id": "29990101-000000-dddddd", "tags": {"attempt": "4"}})
+    merged = night.other("29990101-000000-dddddd", tags={"attempt": "4"})
     same = {"parent": night.run.run_id, "selection": "--only wrong", "from": None, "no_new_answer": 2}
     night.finish(merged, CASES, same | facts)
     assert night.plan(**{"run": night.run.run_id, "only": "wrong", "fresh": True} | wanted).attempt == attempt
@@ -226,7 +222,7 @@ def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_
 def test_what_is_kept_of_a_question_follows_from_its_samplings(
     night: Night, wanted: dict[str, Any], again: RerunSpec
 ) -> None:
-    parent = night.run.model_copy(update={"run_id": "29990101-000000-ffffff", "tags": {"attempt": "2"}})
+    parent = night.other("29990101-000000-ffffff", tags={"attempt": "2"})
     night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})
     assert night.plan(parent.run_id, only="errors", **wanted).again == {"bug": again}
 
@@ -242,3 +238,22 @@ def test_a_trail_keeps_earlier_samplings_up_to_the_stage_that_is_dropped() -> No
     refreshed = QuestionRun(Question("1", "?", "db"), earlier=(0,), rerun_from_stage="first", refresh=True)
     refreshed.label("first")
     assert refreshed.ignore_cache
+
+
+def test_a_database_that_changed_since_the_run_is_refused(built_demo: Path, tmp_path: Path) -> None:
+    home = shutil.copytree(built_demo, tmp_path / "home")
+    settings = load_benchmark_settings(find_conf(), "demo")
+    benchmark = load_benchmark(settings, data=home, home=home, conf=find_conf())
+    name = benchmark.questions[0].database_id
+
+    def check() -> None:
+        databases = {name: open_benchmark_database(benchmark, name, 0)}
+        run = make_run(question_sha256=benchmark.digest, databases=before)
+        check_data(run, benchmark, databases)
+
+    before = digests_of({name: open_benchmark_database(benchmark, name, 0)})
+    check()
+    with closing(sqlite3.connect(benchmark.database_path(name))) as connection, connection:
+        connection.execute("CREATE TABLE further (a INTEGER)")
+    with pytest.raises(DataError, match=f'The database "{name}" has changed since run 20261121'):
+        check()

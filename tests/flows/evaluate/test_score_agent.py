@@ -18,6 +18,7 @@ import pytest
 from crosscheck import AgentDatabase, Crosscheck, CrosscheckError, Question
 from flows.evaluate import score_agent as module
 from flows.evaluate.score_agent import MAX_QUERIES, AgentStoppedError
+from tests.support.demo import demo_golds, demo_questions
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +34,7 @@ def crosscheck(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crossche
 
 @pytest.fixture
 def gold(home: Path) -> dict[str, str]:
-    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
-    return {str(question["question_id"]): question["SQL"] for question in questions}
+    return demo_golds(home)
 
 
 def kept(home: Path) -> list[dict[str, Any]]:
@@ -113,11 +113,8 @@ def test_sql_that_does_more_than_read_is_refused(crosscheck: Crosscheck, home: P
 def test_an_agent_is_given_no_gold(home: Path, tmp_path: Path) -> None:
     mine = tmp_path / "home"
     shutil.copytree(home, mine)
-    file = mine / "benchmarks" / "demo" / "dev.json"
-    questions = json.loads(file.read_text(encoding="utf-8"))
-    for question in questions:
-        question["SQL"] = f"SELECT '{CANARY}'"
-    file.write_text(json.dumps(questions), encoding="utf-8")
+    questions = [question | {"SQL": f"SELECT '{CANARY}'"} for question in demo_questions(home)]
+    (mine / "benchmarks" / "demo" / "dev.json").write_text(json.dumps(questions), encoding="utf-8")
     given: list[str] = []
 
     def curious(question: Question, database: AgentDatabase) -> None:
@@ -152,15 +149,12 @@ def test_an_exception_is_retried_and_at_last_counts_as_wrong(
     assert turns == {"1": 2, "2": 1, "3": 2}  # those of the last attempt alone
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "is_async"),
-    [
-        (asyncio.CancelledError(), "CancelledError", True),
-        (concurrent.futures.CancelledError(), "CancelledError", False),
-        (StopIteration(), "StopIteration", False),
-        (TimeoutError("the endpoint is slow"), "TimeoutError: the endpoint is slow", True),
-    ],
-)
+@pytest.mark.parametrize(("error", "message", "is_async"), [
+    (asyncio.CancelledError(), "CancelledError", True),
+    (concurrent.futures.CancelledError(), "CancelledError", False),
+    (StopIteration(), "StopIteration", False),
+    (TimeoutError("the endpoint is slow"), "TimeoutError: the endpoint is slow", True),
+])  # fmt: skip
 def test_an_exception_that_means_something_else_to_a_future_is_one_of_the_agent(
     error: BaseException, message: str, is_async: bool, crosscheck: Crosscheck, gold: dict[str, str]
 ) -> None:
@@ -172,10 +166,8 @@ def test_an_exception_that_means_something_else_to_a_future_is_one_of_the_agent(
     async def fails_later(question: Question, database: AgentDatabase) -> str:
         return fails(question, database)
 
-    started = time.monotonic()
-    run = crosscheck.score_agent(
-        fails_later if is_async else fails, questions="1-3", attempts=1, timeout_s=30, concurrency=1
-    )
+    started, agent = time.monotonic(), fails_later if is_async else fails
+    run = crosscheck.score_agent(agent, questions="1-3", attempts=1, timeout_s=30, concurrency=1)
     assert time.monotonic() - started < 20
     assert (run.correct, run.total, run.failures) == (2, 3, {"extension_error": 1})
     assert message in run.failure_messages["extension_error"]
@@ -216,7 +208,9 @@ def test_an_agent_that_takes_too_long_is_left_behind_and_gets_no_further_result(
     assert ended == (["the time for this question is over"] if blocking else ["cancelled"])
 
 
-def test_a_query_has_the_deadline_of_the_benchmark(crosscheck: Crosscheck) -> None:
+def test_a_query_has_the_deadline_of_the_benchmark_and_an_endless_loop_of_queries_a_limit(
+    crosscheck: Crosscheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     found = []
 
@@ -225,11 +219,6 @@ def test_a_query_has_the_deadline_of_the_benchmark(crosscheck: Crosscheck) -> No
 
     crosscheck.score_agent(heavy, questions=[1], settings={"benchmark.timeout_s": 0.5})
     assert [each.status for each in found] == ["timeout"]
-
-
-def test_an_endless_loop_of_queries_ends_at_the_limit(
-    crosscheck: Crosscheck, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("flows.evaluate.score_agent.MAX_QUERIES", 20)
     assert MAX_QUERIES == 1_000
 
@@ -240,26 +229,23 @@ def test_an_endless_loop_of_queries_ends_at_the_limit(
     assert crosscheck.score_agent(endless, questions=[1]).metrics["turns"]["most"] == 20
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (7, "the agent returned int: return the SQL as a text, None, or a dict"),
-        ({"messages": [{"content": "x"}]}, "the agent's answer: messages.0.role: Field required"),
-        ({"turns": [{"input_tokens": "9"}]}, "turns.0.input_tokens"),
-        ({"messages": [threading.Lock()]}, "which JSON cannot write"),
-        (
-            {"messages": [{"role": "assistant", "tool_calls": [{"function": "f"}]}]},
-            "messages.0.tool_calls.0.function",
-        ),
-        ({"question_id": 99, "turns": 3}, "turns"),
-    ],
-)
+CALLS_A_TEXT = {"messages": [{"role": "assistant", "tool_calls": [{"function": "f"}]}]}
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    (7, "the agent returned int: return the SQL as a text, None, or a dict"),
+    ({"messages": [{"content": "x"}]}, "the agent's answer: messages.0.role: Field required"),
+    ({"turns": [{"input_tokens": "9"}]}, "turns.0.input_tokens"),
+    ({"messages": [threading.Lock()]}, "which JSON cannot write"),
+    (CALLS_A_TEXT, "messages.0.tool_calls.0.function"),
+    ({"question_id": 99, "turns": 3}, "turns"),
+])  # fmt: skip
 def test_an_answer_of_another_kind_is_named(answer: Any, message: str, crosscheck: Crosscheck) -> None:
     run = crosscheck.score_agent(lambda question, database: answer, questions=[1, 2], name="odd", attempts=1)
     assert run.correct == 0 and message in run.failure_messages["extension_error"]
 
 
-def test_an_agent_that_always_fails_is_not_asked_every_question(crosscheck: Crosscheck, home: Path) -> None:
+def test_an_agent_that_always_fails_is_not_asked_every_question(crosscheck: Crosscheck) -> None:
     asked: list[str] = []
 
     def broken(question: Question, database: AgentDatabase) -> str:
@@ -271,7 +257,7 @@ def test_an_agent_that_always_fails_is_not_asked_every_question(crosscheck: Cros
     assert len(asked) == 5
 
 
-def test_a_file_is_continued_and_what_failed_is_asked_again(
+def test_a_file_is_continued_also_without_a_last_line_break_and_what_failed_is_asked_again(
     crosscheck: Crosscheck, gold: dict[str, str], tmp_path: Path
 ) -> None:
     file, asked, down = tmp_path / "mine.jsonl", [], True
@@ -291,16 +277,25 @@ def test_a_file_is_continued_and_what_failed_is_asked_again(
     assert (again.correct, again.total, sorted(asked)) == (4, 4, ["2", "4"])
     assert any("Kept from an earlier call: 2 answers in " in note for note in again.notes)
     assert crosscheck.score(trajectories=file, questions="1-4").correct == 4
+    asked.clear()
+    file.write_text('{"question_id": "1", "turns": [], "sql": "SELECT 1"}', encoding="utf-8")
+
+    def other(question: Question, database: AgentDatabase) -> str:
+        asked.append(question.id)
+        return "SELECT 2"
+
+    assert crosscheck.score_agent(other, questions="1-2", trajectories=file).total == 2
+    assert asked == ["2"] and len(file.read_text(encoding="utf-8").splitlines()) == 2
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"0": "SELECT 1"}',
-        "id,sql\n1,SELECT 1\n",
-        '{"context": {"trace_id": "0x1"}, "attributes": {"gen_ai.operation.name": "chat", "question_id": 1}}',
-    ],
+OF_ANOTHER_KIND = (
+    '{"0": "SELECT 1"}',
+    "id,sql\n1,SELECT 1\n",
+    '{"context": {"trace_id": "0x1"}, "attributes": {"gen_ai.operation.name": "chat", "question_id": 1}}',
 )
+
+
+@pytest.mark.parametrize("content", OF_ANOTHER_KIND)
 def test_a_file_of_another_kind_is_refused_and_left_as_it_is(
     content: str, crosscheck: Crosscheck, tmp_path: Path
 ) -> None:
@@ -309,18 +304,6 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(
     with pytest.raises(CrosscheckError, match=r"predict_dev\.json"):
         crosscheck.score_agent(lambda question, database: None, questions=[1], trajectories=file)
     assert file.read_text(encoding="utf-8").rstrip("\n") == content.rstrip("\n")
-
-
-def test_a_last_line_without_a_line_break_is_an_answer(crosscheck: Crosscheck, tmp_path: Path) -> None:
-    file, asked = tmp_path / "mine.jsonl", []
-    file.write_text('{"question_id": "1", "turns": [], "sql": "SELECT 1"}', encoding="utf-8")
-
-    def analyst(question: Question, database: AgentDatabase) -> str:
-        asked.append(question.id)
-        return "SELECT 2"
-
-    assert crosscheck.score_agent(analyst, questions="1-2", trajectories=file).total == 2
-    assert asked == ["2"] and len(file.read_text(encoding="utf-8").splitlines()) == 2
 
 
 def test_ctrl_c_ends_in_order_and_the_same_call_continues(
@@ -344,24 +327,15 @@ def test_ctrl_c_ends_in_order_and_the_same_call_continues(
     assert len(asked) == 16  # a call that has ended is not continued
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"concurrency": 0},
-        {"timeout_s": 0},
-        {"attempts": True},
-        {"concurrency": float("inf")},
-        {"timeout_s": 1e12},
-    ],
-)
-def test_a_setting_out_of_its_range_is_refused(given: dict[str, Any], crosscheck: Crosscheck) -> None:
-    with pytest.raises(
-        CrosscheckError, match=f"{next(iter(given))}=.*: it must be a number from .* to 1,000,000"
-    ):
-        crosscheck.score_agent(lambda question, database: None, **given)
+@pytest.mark.parametrize(("name", "value"), [
+    ("concurrency", 0), ("timeout_s", 0), ("attempts", True), ("concurrency", float("inf")), ("timeout_s", 1e12)
+])  # fmt: skip
+def test_a_setting_out_of_its_range_is_refused(name: str, value: Any, crosscheck: Crosscheck) -> None:
+    with pytest.raises(CrosscheckError, match=f"{name}=.*: it must be a number from .* to 1,000,000"):
+        crosscheck.score_agent(lambda question, database: None, **{name: value})
 
 
-def test_what_cannot_be_called_and_a_name_in_use_are_refused(crosscheck: Crosscheck, home: Path) -> None:
+def test_what_cannot_be_called_and_a_name_in_use_are_refused(crosscheck: Crosscheck) -> None:
     with pytest.raises(CrosscheckError, match="must be a function of a question and a database"):
         crosscheck.score_agent("SELECT 1", questions=[1])  # type: ignore[arg-type]
 

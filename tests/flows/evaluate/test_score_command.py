@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import RunRecord
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT, Ran
+from tests.support.demo import demo_questions
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.usefixtures("in_home")
@@ -32,10 +32,19 @@ Write = Callable[[list[Question], Mapping[str, str | None]], str]
 
 @pytest.fixture
 def demo(home: Path) -> list[Question]:
-    questions: list[Question] = json.loads(
-        (home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8")
-    )
-    return questions
+    return list(demo_questions(home))
+
+
+@pytest.fixture
+def predicted(tmp_path: Path) -> Callable[..., str]:
+    """Writes SQL as one of the formats, by the file's name, and returns the file's path."""
+
+    def write(name: str, questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+        file = tmp_path / name
+        file.write_text(FORMATS[name](questions, sqls), encoding="utf-8")
+        return str(file)
+
+    return write
 
 
 def gold(questions: list[Question]) -> dict[str, str | None]:
@@ -78,54 +87,43 @@ FORMATS: Mapping[str, Write] = {
 }
 
 
-def score(*arguments: str) -> Any:
-    ran = run("score", *arguments, "--json")
+def score(file: str, *arguments: str) -> Any:
+    ran = run("score", "--predictions", file, *arguments, "--json")
     assert ran.code == 0, ran.err
     return ran.json
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_listed(
-    name: str, demo: list[Question], tmp_path: Path
+    name: str, demo: list[Question], predicted: Callable[..., str]
 ) -> None:
     sqls = gold(demo)
     left_out, wrong = str(demo[3]["question_id"]), str(demo[5]["question_id"])
-    sqls[left_out] = None
-    sqls[wrong] = "SELECT 'nothing like it'"
+    sqls |= {left_out: None, wrong: "SELECT 'nothing like it'"}
     if name in ("answers.csv", "answers.jsonl"):
         del sqls[left_out]
-    file = tmp_path / name
-    file.write_text(FORMATS[name](demo, sqls), encoding="utf-8")
     column = ["--sql-column", "SQL"] if name == "answers.csv" else []
-    found = score("--predictions", str(file), *column)
+    found = score(predicted(name, demo, sqls), *column)
     assert RunRecord.model_validate(found).run_id == found["run_id"]
-    assert (found["pipeline"], found["backbone"]) == ("predictions", file.stem)
+    assert (found["pipeline"], found["backbone"]) == ("predictions", Path(name).stem)
     assert (found["rule"], found["correct"], found["total"]) == ("bird", len(demo) - 2, len(demo))
     assert found["ex"] == (len(demo) - 2) / len(demo)
-    assert found["metrics"]["unanswered"] == [left_out]
-    assert found["answered"] == len(demo) - 1
-    assert found["failures"] == {"no_answer": 1}
-    assert found["metrics"]["errors"]["no_answer"] == 1
+    assert found["metrics"]["unanswered"] == [left_out] and found["answered"] == len(demo) - 1
+    assert found["failures"] == {"no_answer": 1} and found["metrics"]["errors"]["no_answer"] == 1
     assert found["cost"]["cost_usd"] is None
     assert found["cost"]["input_tokens"] is found["cost"]["output_tokens"] is None
 
 
 @pytest.mark.slow
 def test_what_predictions_cost_is_unknown_on_every_display(
-    home: Path, demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "elsewhere.txt"
-    file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
-    found = score("--predictions", str(file))
-    again = score("--predictions", str(file))["run_id"]
-    assert (found["cost"]["calls"], found["cost"]["cached_calls"], found["cost"]["retries"]) == (
-        None,
-        None,
-        None,
-    )
+    file = predicted("spider.txt", demo, gold(demo))
+    found, again = score(file), score(file)["run_id"]
+    assert found["cost"]["calls"] is found["cost"]["cached_calls"] is found["cost"]["retries"] is None
     pages = [tmp_path / name for name in ("compared.html", "ranked.html", "run.html")]
     printed = {
-        "score": run("score", "--predictions", str(file), "--details"),
+        "score": run("score", "--predictions", file, "--details"),
         "show": run("show", again, "--details"),
         "compare": run("compare", found["run_id"], again, "--html", str(pages[0])),
         "leaderboard": run("leaderboard", "--benchmark", "demo", "--html", str(pages[1])),
@@ -139,22 +137,21 @@ def test_what_predictions_cost_is_unknown_on_every_display(
         text = page.read_text(encoding="utf-8")
         assert "$0.0000" not in text and "0 paid call" not in text, page.name
     assert "the answers were made elsewhere" in pages[2].read_text(encoding="utf-8")
-    compared = run("compare", found["run_id"], again, "--json").json["a"]["cost"]
-    assert (compared["calls"], compared["cost_usd"]) == (None, None)
-    assert compared["input_tokens"] is compared["output_tokens"] is None
-    shown = run("show", again, "--json").json
-    assert (shown["cost"]["calls"], shown["cost"]["cost_usd"]) == (None, None)
+    for cost in (
+        run("compare", found["run_id"], again, "--json").json["a"]["cost"],
+        run("show", again, "--json").json["cost"],
+    ):
+        assert cost["calls"] is cost["cost_usd"] is cost["input_tokens"] is cost["output_tokens"] is None
     client = MlflowClient(found["mlflow"]["tracking_uri"])
     logged = client.get_run(found["mlflow"]["run_id"]).data.metrics
     assert {name for name in logged if name.startswith("usage/")} == {"usage/seconds"}
 
 
 def test_a_run_is_shown_with_every_table_that_was_printed_when_it_ended(
-    demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str]
 ) -> None:
-    file = tmp_path / "one.txt"
-    file.write_text(as_lines(demo, dict.fromkeys(gold(demo), "SELECT 1")), encoding="utf-8")
-    ended = run("score", "--predictions", str(file), "--limit", "12", "--details").out
+    file = predicted("spider.txt", demo, dict.fromkeys(gold(demo), "SELECT 1"))
+    ended = run("score", "--predictions", file, "--limit", "12", "--details").out
     assert "By DAC's kinds of error" in ended
     lines = ended.partition("Next")[0].splitlines()
     shown = run("show", "latest", "--details").out.splitlines()
@@ -162,88 +159,75 @@ def test_a_run_is_shown_with_every_table_that_was_printed_when_it_ended(
 
 
 def test_predictions_that_fail_alike_are_remarked_on_unless_the_headline_rule_reads_them(
-    demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str]
 ) -> None:
-    file = tmp_path / "two.txt"
-    file.write_text(as_lines(demo, {key: f"{sql}; SELECT 2" for key, sql in gold(demo).items()}), "utf-8")
-    chosen = ("--predictions", str(file), "--limit", "6")
-    ran = run("score", *chosen)
-    assert "6 of 6 predictions fail in the same way (The SQL holds more than one statement" in ran.out
+    file = predicted("spider.txt", demo, {key: f"{sql}; SELECT 2" for key, sql in gold(demo).items()})
+    chosen = ("--predictions", file, "--limit", "6")
+    alike = "6 of 6 predictions fail in the same way (The SQL holds more than one statement"
+    assert alike in run("score", *chosen).out
     ran = run("score", *chosen, "--rules", "spider")  # the official rule leaves out what follows the first ;
     assert "100.00 % (6 of 6, rule spider" in ran.out and "in the same way" not in ran.out
 
 
 def test_lines_belong_to_positions_in_the_whole_file_also_when_few_questions_are_scored(
-    demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str]
 ) -> None:
-    file = tmp_path / "all.txt"
-    file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
-    chosen = [str(question["question_id"]) for question in demo[7:10]]
-    found = score("--predictions", str(file), "--questions", ",".join(chosen))
+    chosen = ",".join(str(question["question_id"]) for question in demo[7:10])
+    found = score(predicted("spider.txt", demo, gold(demo)), "--questions", chosen)
     assert found["correct"] == found["total"] == 3
 
 
-def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Question], tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    sqls = gold(demo[:20])
-    sqls[str(demo[0]["question_id"])] = "SELECT nope FROM nowhere"
-    sqls[str(demo[1]["question_id"])] = None
-    file.write_text(as_json_lines(demo, sqls), encoding="utf-8")
-    first = score("--predictions", str(file), "--name", "my system", "--limit", "20")
-    from mlflow import MlflowClient
-
+def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(
+    demo: list[Question], predicted: Callable[..., str], tmp_path: Path
+) -> None:
+    names = [str(question["question_id"]) for question in demo]
+    sqls = gold(demo[:20]) | {names[0]: "SELECT nope FROM nowhere", names[1]: None}
+    first = score(predicted("answers.jsonl", demo, sqls), "--name", "my system", "--limit", "20")
     client = MlflowClient(first["mlflow"]["tracking_uri"])
     run_there = client.get_run(first["mlflow"]["run_id"])
-    assert run_there.info.run_name == "my system | predictions"
-    assert run_there.info.status == "FINISHED"
+    assert (run_there.info.run_name, run_there.info.status) == ("my system | predictions", "FINISHED")
     assert run_there.data.metrics["ex"] == 0.9
     assert first["metrics"]["errors"]["missing_table"] == first["metrics"]["errors"]["no_answer"] == 1
     table = client.download_artifacts(first["mlflow"]["run_id"], "predictions.json", str(tmp_path))
     content = json.loads(Path(table).read_text(encoding="utf-8"))
     name, cause = content["columns"].index("question_id"), content["columns"].index("errors")
     causes = {row[name]: row[cause] for row in content["data"]}
-    assert causes[str(demo[0]["question_id"])].startswith("missing_table")
-    assert causes[str(demo[2]["question_id"])] == ""
-    again = score("--predictions", table, "--limit", "20")
+    assert causes[names[0]].startswith("missing_table") and causes[names[2]] == ""
+    again = score(table, "--limit", "20")
     assert (again["scores"], again["metrics"]["errors"]) == (first["scores"], first["metrics"]["errors"])
-    assert again["metrics"]["unanswered"] == first["metrics"]["unanswered"] == [str(demo[1]["question_id"])]
+    assert again["metrics"]["unanswered"] == first["metrics"]["unanswered"] == [names[1]]
 
 
-def test_the_rules_that_are_chosen_are_judged_by_alone(demo: list[Question], tmp_path: Path) -> None:
-    file = tmp_path / "mine.json"
-    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
-    found = score("--predictions", str(file), "--limit", "3", "--rules", "spider")
-    assert found["rule"] == "spider"
-    assert set(found["scores"]) == {"spider"}
-    found = score("--predictions", str(file), "--limit", "3", "--rules", "strict,bird")
-    assert found["rule"] == "bird"
+def test_the_rules_that_are_chosen_are_judged_by_alone(
+    demo: list[Question], predicted: Callable[..., str]
+) -> None:
+    file = predicted("bird.json", demo, gold(demo))
+    found = score(file, "--limit", "3", "--rules", "spider")
+    assert (found["rule"], set(found["scores"])) == ("spider", {"spider"})
+    assert score(file, "--limit", "3", "--rules", "strict,bird")["rule"] == "bird"
 
 
-def with_a_further_column(sql: str) -> str:
-    return f"SELECT 'further', answer.* FROM ({sql}) AS answer"
-
-
-def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], tmp_path: Path) -> None:
+def test_under_the_rule_subset_further_columns_are_right(
+    demo: list[Question], predicted: Callable[..., str]
+) -> None:
     """The rule of Spider 2.0-lite, by option and as the benchmark's own; it once scored 0 % in silence."""
     one_row = [question for question in demo if "COUNT(*)" in str(question["SQL"])][:4]
-    ids = ",".join(str(question["question_id"]) for question in one_row)
-    answers = {key: with_a_further_column(str(sql)) for key, sql in gold(one_row).items()}
-    answers[str(one_row[0]["question_id"])] = "SELECT 'wrong'"
-    file = tmp_path / "wide.json"
-    file.write_text(as_bird(demo, answers), encoding="utf-8")
-    found = score("--predictions", str(file), "--questions", ids, "--rules", "subset")
-    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
-    found = score("--predictions", str(file), "--questions", ids, "--set", "benchmark.rule=subset")
-    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
-    assert {rule: ratio["correct"] for rule, ratio in found["scores"].items()} == {
-        "subset": 3,
-        "bird": 0,
-        "spider": 0,
-        "strict": 0,
+    ids = ",".join(gold(one_row))
+    answers = {
+        key: f"SELECT 'further', answer.* FROM ({sql}) AS answer" for key, sql in gold(one_row).items()
     }
+    answers[str(one_row[0]["question_id"])] = "SELECT 'wrong'"
+    file = predicted("bird.json", demo, answers)
+    for chosen in (("--rules", "subset"), ("--set", "benchmark.rule=subset")):
+        found = score(file, "--questions", ids, *chosen)
+        assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
+    rights = {rule: ratio["correct"] for rule, ratio in found["scores"].items()}
+    assert rights == {"subset": 3, "bird": 0, "spider": 0, "strict": 0}
 
 
-def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Path) -> None:
+def test_a_metric_of_ones_own_file_is_scored(
+    demo: list[Question], predicted: Callable[..., str], tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text(
         "from crosscheck import Measurement, Ratio, metric\n\n\n"
         "@metric('Same number of rows')\n"
@@ -252,110 +236,78 @@ def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Pat
         "    return Measurement(Ratio(sum(same), len(same)))\n",
         encoding="utf-8",
     )
-    file = tmp_path / "mine.json"
-    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
-    own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
-    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json", "--details")
+    command = ("score", "--predictions", predicted("bird.json", demo, gold(demo)), "--limit", "3", "--set")
+    ran = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]", "--json", "--details")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["metrics"]["same_rows"] == {
+    assert ran.json["metrics"]["same_rows"] == {
         "correct": 3, "total": 3, "value": 1.0, "unit": "share", "better": "higher"
     }  # fmt: skip
     assert "Same number of rows: 100.00 %" in ran.err
-    first_screen = run("show", "latest").out
-    assert "same rows: 100.00 % (3 of 3)" in first_screen
-    wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
-    assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
+    assert "same rows: 100.00 % (3 of 3)" in run("show", "latest").out
+    wrong = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]")
+    wrong.assert_refused('Did you mean "same_rows"?')
 
 
 def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
-    demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str], tmp_path: Path
 ) -> None:
-    file, links = tmp_path / "mine.json", tmp_path / "links.jsonl"
-    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    file, links = predicted("bird.json", demo, gold(demo)), tmp_path / "links.jsonl"
     nothing = {"tables": [], "columns": []}
     links.write_text("\n".join(json.dumps({"question_id": q["question_id"], **nothing}) for q in demo[:3]))
-    plain = score("--predictions", str(file), "--limit", "3")
+    plain = score(file, "--limit", "3")
     assert (plain["metrics"]["efficiency"], plain["metrics"]["soft_f1"], plain["links"]) == (None, None, [])
-    found = score(
-        "--predictions", str(file), "--limit", "3", "--efficiency", "--trials", "2", "--soft-f1",
-        "--linking", str(links),
-    )  # fmt: skip
+    timed = ("--efficiency", "--trials", "2", "--soft-f1", "--linking", str(links))
+    found = score(file, "--limit", "3", *timed)
     efficiency = found["metrics"]["efficiency"]
-    assert (efficiency["questions"], efficiency["measured"]) == (3, 3)
-    assert efficiency["ves_steps"] == 100.0
+    assert (efficiency["questions"], efficiency["measured"], efficiency["ves_steps"]) == (3, 3, 100.0)
     assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
     headline = {"Soft-F1 in %": 100.0}
     assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1, "headline": headline}
     assert found["links"][0]["nsr"]["value"] == 0
-    assert found["metrics"]["strict_recall_or_correct"]["correct"] == 3
-    assert found["metrics"]["strict_recall_or_correct"]["link"] == "predicted"
+    recall = found["metrics"]["strict_recall_or_correct"]
+    assert (recall["correct"], recall["link"]) == (3, "predicted")
 
 
-def test_quarantined_questions_are_scored_with_and_without(demo: list[Question], tmp_path: Path) -> None:
-    sqls = gold(demo)
+def test_quarantined_questions_are_scored_with_and_without(
+    demo: list[Question], predicted: Callable[..., str]
+) -> None:
     bad = str(demo[1]["question_id"])
-    sqls[bad] = None
-    file = tmp_path / "mine.json"
-    file.write_text(as_bird(demo, sqls), encoding="utf-8")
-    found = score("--predictions", str(file), "--limit", "5", "--set", f"benchmark.quarantine=[{bad}, 99999]")
-    assert (found["correct"], found["total"]) == (4, 5)
+    file = predicted("bird.json", demo, gold(demo) | {bad: None})
+    found = score(file, "--limit", "5", "--set", f"benchmark.quarantine=[{bad}, 99999]")
     left = found["scores"]["without_quarantine"]
+    assert (found["correct"], found["total"]) == (4, 5)
     assert (left["correct"], left["total"], left["differs"]["withdrawn"]) == (4, 4, [bad])
 
 
-def test_the_summary_says_the_rule_and_details_say_where_the_rules_disagree(
-    demo: list[Question], tmp_path: Path
+def test_the_summary_says_the_rule_where_the_rules_disagree_and_what_has_no_prediction(
+    demo: list[Question], predicted: Callable[..., str]
 ) -> None:
     listing = next(q for q in demo if "ORDER BY" not in q["SQL"] and "LIMIT" not in q["SQL"])
+    name, other = str(listing["question_id"]), str(demo[-1]["question_id"])
     doubled = f"SELECT * FROM ({listing['SQL']}) UNION ALL SELECT * FROM ({listing['SQL']})"
-    file = tmp_path / "mine.csv"
-    file.write_text(as_csv(demo, {str(listing["question_id"]): doubled}), encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--questions", str(listing["question_id"]), "--details")
-    assert ran.code == 0
-    assert "100.00 % (1 of 1, rule bird, 95 % interval" in ran.out
-    assert "The rules disagree on 1 question" in ran.out
-    assert "Where the rules disagree" in ran.out
+    file = predicted("answers.csv", demo, {name: doubled})
+    command = ("score", "--predictions", file, "--sql-column", "SQL", "--details", "--questions")
+    ran = run(*command, f"{name},{other}")
+    assert ran.code == 0, ran.err
+    assert "50.00 % (1 of 2, rule bird, 95 % interval" in ran.out
+    assert f"1 of 2 questions ({other}) has no answer (no_answer) and counts as wrong." in ran.out
+    assert "The rules disagree on 1 question" in ran.out and "Where the rules disagree" in ran.out
     assert "Prefect" not in ran.out
-
-
-def test_a_missing_prediction_is_named_in_the_summary(demo: list[Question], tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text(as_csv(demo, gold(demo[:2])), encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--limit", "3", "--sql-column", "SQL")
-    assert ran.code == 0
-    assert (
-        f"1 of 3 questions ({demo[2]['question_id']}) has no answer (no_answer) and counts as wrong."
-        in ran.out
-    )
 
 
 @pytest.mark.slow
 def test_in_a_process_of_its_own_standard_output_is_one_json_object(
-    demo: list[Question], tmp_path: Path
+    demo: list[Question], predicted: Callable[..., str]
 ) -> None:
-    file = tmp_path / "mine.json"
-    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
-    command = ["-m", "flows.cli", "score", "--predictions", str(file), "--limit", "2", "--json"]
+    words = ("score", "--predictions", predicted("bird.json", demo, gold(demo)), "--limit", "2", "--json")
     ended = subprocess.run(
-        [sys.executable, "-X", "importtime", *command],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-X", "importtime", "-m", "flows.cli", *words],
+        cwd=ROOT, env=os.environ, capture_output=True, text=True,
+    )  # fmt: skip
     assert json.loads(ended.stdout)["correct"] == 2
     assert "Logging to MLflow" in ended.stderr
     assert re.search(r"\|\s+mlflow\b", ended.stderr)
     assert not re.search(r"\|\s+prefect\b", ended.stderr), "scoring needs no Prefect"
-
-
-def assert_one_message(ran: Ran, *said: str) -> None:
-    assert ran.code == 2, ran.err
-    assert ran.out == ""
-    message = ran.err.partition("crosscheck: ")[2]
-    assert "Traceback" not in ran.err
-    for text in said:
-        assert text in message
 
 
 MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
@@ -387,55 +339,43 @@ def test_a_malformed_file_is_one_message_that_says_where_and_what(
 ) -> None:
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert_one_message(run("score", "--predictions", str(file)), *said)
+    run("score", "--predictions", str(file)).assert_refused(*said)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--predictions", "nowhere.json"), "nowhere.json cannot be read"),
-        (("--predictions", "FILE", "--rules", "brid"), 'Did you mean "bird"?'),
-        (("--predictions", "FILE", "--rules", "subst"), 'Did you mean "subset"?'),
-        (("--predictions", "FILE", "--rules", ","), "--rules"),
-        (("--predictions", "FILE", "--set", "pipeline.k=1"), "only benchmark.*"),
-        (("--predictions", "FILE", "--benchmark", "dmo"), 'Did you mean "demo"?'),
-        (("--predictions", "FILE", "--linking", "FILE"), "tables"),
-        (("--predictions", "FILE", "--questions", "99999"), "99999"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--predictions", "nowhere.json"), "nowhere.json cannot be read"),
+    (("--rules", "brid"), 'Did you mean "bird"?'),
+    (("--rules", "subst"), 'Did you mean "subset"?'),
+    (("--rules", ","), "--rules"),
+    (("--set", "pipeline.k=1"), "only benchmark.*"),
+    (("--benchmark", "dmo"), 'Did you mean "demo"?'),
+    (("--linking", "FILE"), "tables"),
+    (("--questions", "99999"), "99999"),
+])  # fmt: skip
 def test_a_users_error_is_one_message(
-    demo: list[Question], tmp_path: Path, arguments: tuple[str, ...], said: str
+    demo: list[Question], predicted: Callable[..., str], arguments: tuple[str, ...], said: str
 ) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(as_json_lines(demo, gold(demo)), encoding="utf-8")
-    assert_one_message(
-        run("score", *(str(file) if argument == "FILE" else argument for argument in arguments)), said
-    )
+    file = predicted("answers.jsonl", demo, gold(demo))
+    words = [file if argument == "FILE" else argument for argument in arguments]
+    run("score", "--predictions", file, *words).assert_refused(said)
 
 
 def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store_fails_too(
+    run_here: Callable[..., Ran],
+    predicted: Callable[..., str],
     demo: list[Question],
     tmp_path: Path,
-    built_demo: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     import_store()  # so that the store fails while predictions are scored
-    home = tmp_path / "home"
-    shutil.copytree(built_demo, home)
-    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
-    (home / "mlflow.db").write_bytes(b"no database" * 100)
-    file, wrong = tmp_path / "mine.jsonl", tmp_path / "wrong.json"
-    file.write_text(as_json_lines(demo, gold(demo)), encoding="utf-8")
-    correction = {
-        "question_id": "1",
-        "action": "replace",
-        "sql": "SELECT x FROM nowhere",
-        "reason": "r",
-        "source": "s",
-    }
+    (tmp_path / "home" / "mlflow.db").write_bytes(b"no database" * 100)
+    correction = dict.fromkeys(("reason", "source"), "x") | {
+        "question_id": "1", "action": "replace", "sql": "SELECT x FROM nowhere",
+    }  # fmt: skip
+    wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps({"corrections": [correction]}), encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--set", f"benchmark.answer_keys={wrong}")
+    file = predicted("answers.jsonl", demo, gold(demo))
+    ran = run_here("score", "--predictions", file, "--set", f"benchmark.answer_keys={wrong}")
     gc.collect()
     assert ran.code == 2 and "nowhere" in ran.err, ran.err
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
@@ -444,6 +384,8 @@ def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store
 @pytest.mark.parametrize(("error", "ending"), [(KeyboardInterrupt(), "KILLED"), (OSError("no"), "FAILED")])
 def test_no_run_stays_running_in_mlflow_whose_logging_ends_early(
     run_here: Callable[..., Ran],
+    predicted: Callable[..., str],
+    demo: list[Question],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
@@ -452,43 +394,37 @@ def test_no_run_stays_running_in_mlflow_whose_logging_ends_early(
     home, registered = Home(tmp_path / "home"), {}
 
     def finish(tracker: Tracker, *_: object) -> None:
-        (file,) = home.runs.glob("*.json")
-        registered.update(
-            json.loads(file.read_text(encoding="utf-8"))
-        )  # what the next command reads after a SIGKILL
+        (file,) = home.runs.glob("*.json")  # what the next command reads after a SIGKILL
+        registered.update(json.loads(file.read_text(encoding="utf-8")))
         raise error
 
     monkeypatch.setattr(Tracker, "finish", finish)
-    golds = home.path / "benchmarks" / "demo" / "dev.json"
-    questions = json.loads(golds.read_text(encoding="utf-8"))
-    predictions = tmp_path / "predictions.json"
-    predictions.write_text(as_bird(questions, gold(questions)), encoding="utf-8")
-    ran = run_here("score", "--predictions", str(predictions), "--limit", "2")
+    ran = run_here("score", "--predictions", predicted("bird.json", demo, gold(demo)), "--limit", "2")
     assert ran.code != 0 and "Traceback" not in ran.err
     client = MlflowClient(registered["tracking_uri"])
     assert client.get_run(registered["mlflow_run"]).info.status == ending
     assert not list(home.runs.glob("*.json"))
 
 
+BASELINE = "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
+
+
 def test_a_database_that_is_not_the_published_one_is_said_to_be_another(shared_data: Path) -> None:
     words = (
         "score", "--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-720", "--json",
-        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
+        "--predictions", str(shared_data / BASELINE), "--set",
     )  # fmt: skip
-    digest = hashlib.sha256(
-        (shared_data / "bird/dev_databases/superhero/superhero.sqlite").read_bytes()
-    ).hexdigest()
-    published = ("--set", "benchmark.database_sha256={superhero: " + digest + ", formula_1: ff00}")
-    assert "is not the published database" not in run(*words, *published).err
-    other = run(*words, "--set", "benchmark.database_sha256={superhero: ff00}").err
+    database = shared_data / "bird/dev_databases/superhero/superhero.sqlite"
+    digest = hashlib.sha256(database.read_bytes()).hexdigest()
+    published = "benchmark.database_sha256={superhero: " + digest + ", formula_1: ff00}"
+    assert "is not the published database" not in run(*words, published).err
+    other = run(*words, "benchmark.database_sha256={superhero: ff00}").err
     assert f"superhero.sqlite is not the published database (its sha256 is {digest}, not ff00)" in other
 
 
 def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> None:
-    found = score(
-        "--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-845",
-        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
-    )  # fmt: skip
+    bird = ("--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-845")
+    found = score(str(shared_data / BASELINE), *bird)
     assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("bird", 84, 129, 84 / 129)
     assert found["questions"] == found["answered"] == 129
 
@@ -496,8 +432,8 @@ def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> N
 @pytest.mark.slow
 def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> None:
     found = score(
+        str(shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt"),
         "--benchmark", "spider-dev", "--data", str(shared_data), "--rules", "bird,spider,strict",
-        "--predictions", str(shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt"),
     )  # fmt: skip
     assert {rule: (ratio["correct"], ratio["total"]) for rule, ratio in found["scores"].items()} == {
         "bird": (788, 972),
@@ -515,10 +451,8 @@ def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> N
 
 
 def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None:
-    found = score(
-        "--benchmark", "spider-dev", "--data", str(shared_data),
-        "--predictions", str(shared_data / "spider" / "dev_gold.sql"),
-    )  # fmt: skip
+    spider = ("--benchmark", "spider-dev", "--data", str(shared_data))
+    found = score(str(shared_data / "spider" / "dev_gold.sql"), *spider)
     assert {ratio["correct"] for ratio in found["scores"].values()} == {972}
     assert found["metrics"]["exact_match"]["correct"] == 972
     by_hardness = found["metrics"]["exact_match"]["by_hardness"]
@@ -530,11 +464,9 @@ def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None
 
 @pytest.mark.slow
 def test_links_are_scored_where_only_the_schema_is_at_hand(shared_data: Path) -> None:
-    found = score(
-        "--benchmark", "bird-dev", "--data", str(shared_data),
-        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
-        "--linking", str(shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev" / "forward_link.json"),
-    )  # fmt: skip
+    links = shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev" / "forward_link.json"
+    bird = ("--benchmark", "bird-dev", "--data", str(shared_data))
+    found = score(str(shared_data / BASELINE), *bird, "--linking", str(links))
     assert found["links"][0]["strict_recall"]["total"] == found["questions"] == 1534
     assert found["total"] == found["scored"] == 129
     assert len(found["metrics"]["unanswered"]) == 14  # the file has 0 for them

@@ -70,12 +70,10 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
 
 
 async def answered(home: Home, shards: int = 1) -> tuple[Answers, list[str]]:
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
-        )
+    choice = EvaluationChoice(
+        benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
     )
-    control = Control()
+    settings, control = evaluation_settings(choice), Control()
 
     async def work() -> Answers:
         return await sharding.answer_in_shards(settings, RUN, open_results(home), control)
@@ -83,7 +81,6 @@ async def answered(home: Home, shards: int = 1) -> tuple[Answers, list[str]]:
     return await in_flow(work), control.progress.notes
 
 
-@pytest.mark.slow
 async def test_what_shards_hand_over_is_put_together(
     prefect_home: Home, launched: Callable[..., list[UUID]]
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,11 @@ from typing import Any
 import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
+from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.gateway import gateway_to
+from tests.support.ports import free_ports
 from tests.support.postgres import postgres_database
 
 __all__ = ["postgres_database"]
@@ -20,6 +21,7 @@ __all__ = ["postgres_database"]
 pytestmark = pytest.mark.slow
 
 Machine = Callable[..., CommandLine]
+Words = tuple[str, ...]
 
 
 @pytest.fixture
@@ -27,70 +29,52 @@ def machine(tmp_path: Path, built_demo: Path, prefect_server: str) -> Machine:
     """Makes machines: command lines with working folders of their own, and stores that they are told."""
 
     def make(name: str, **stores: str) -> CommandLine:
-        home = tmp_path / name
-        shutil.copytree(built_demo, home)
-        place = {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect")}
-        return CommandLine(home, {**place, **stores})
+        line = in_process.served(Path(shutil.copytree(built_demo, tmp_path / name)), prefect_server)
+        line.environment = {**line.environment, **stores}
+        return line
 
     return make
 
 
 @pytest.fixture
-def night(backbone_file: str) -> tuple[str, ...]:
+def night(backbone_file: str) -> Words:
     return ("evaluate", "--backbone", backbone_file, "--pipeline", "few-shot", "--limit", "6", "--json")
 
 
-def refused(ran: Ran, model: FakeOpenAI) -> str:
-    assert ran.code == 2, ran.err
-    assert "Traceback" not in ran.err
-    assert model.requests == []
-    return ran.err
+def assert_refused(ran: Ran, model: FakeOpenAI, *said: str) -> None:
+    ran.assert_refused("refused", *said)
+    assert model.requests == [] and "s3cret" not in ran.err
 
 
-def test_replies_in_postgresql_are_paid_for_once_for_all_machines(
-    machine: Machine, night: tuple[str, ...], model: FakeOpenAI, postgres_database: str
+@pytest.mark.parametrize("shared", ["replies", "stages"])
+def test_replies_in_postgresql_and_stage_results_in_one_folder_are_paid_for_once_for_all_machines(
+    machine: Machine, night: Words, model: FakeOpenAI, postgres_database: str, tmp_path: Path, shared: str
 ) -> None:
-    first = machine("a", CROSSCHECK_REPLIES=postgres_database).run(*night)
-    assert first.code == 0, first.err
+    stores = {
+        "replies": {"CROSSCHECK_REPLIES": postgres_database},
+        "stages": {"CROSSCHECK_STAGES": (tmp_path / "shared").as_uri()},
+    }
+    first, second = (machine(name, **stores[shared]).run(*night) for name in "ab")
+    assert first.code == second.code == 0, first.err + second.err
     assert first.json["cost"]["calls"] == len(model.requests) == 6
-    second = machine("b", CROSSCHECK_REPLIES=postgres_database).run(*night)
-    assert second.code == 0, second.err
-    assert len(model.requests) == 6
-    assert second.json["cost"]["calls"] == 0
-    assert second.json["ex"] == first.json["ex"]
-    assert not list(machine("c").home.parent.glob("*/replies.sqlite"))
-
-
-def test_stage_results_in_one_folder_are_restored_by_all_machines(
-    machine: Machine, night: tuple[str, ...], model: FakeOpenAI, tmp_path: Path
-) -> None:
-    stages = {"CROSSCHECK_STAGES": (tmp_path / "shared").as_uri()}
-    first = machine("a", **stages).run(*night)
-    assert first.code == 0, first.err
-    second = machine("b", **stages).run(*night)
-    assert second.code == 0, second.err
-    assert len(model.requests) == first.json["cost"]["calls"] == 6
-    assert second.json["cost"]["calls"] == 0
-    assert second.json["ex"] == first.json["ex"]
-    assert not list(tmp_path.glob("?/stages.sqlite"))
+    assert (second.json["cost"]["calls"], second.json["ex"]) == (0, first.json["ex"])
+    assert not list(tmp_path.glob(f"?/{shared}.sqlite"))
 
 
 def test_stores_that_cannot_be_reached_are_said_before_anything_is_paid(
-    machine: Machine, night: tuple[str, ...], model: FakeOpenAI
+    machine: Machine, night: Words, model: FakeOpenAI
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     replies = f"postgresql://me:s3cret@127.0.0.1:{port}/replies"
-    said = refused(machine("a", CROSSCHECK_REPLIES=replies).run(*night), model)
-    assert "CROSSCHECK_REPLIES" in said and "refused" in said and "s3cret" not in said
+    assert_refused(machine("a", CROSSCHECK_REPLIES=replies).run(*night), model, "CROSSCHECK_REPLIES")
     stages = f"ftp://127.0.0.1:{port}/stages"
-    said = refused(machine("b", CROSSCHECK_STAGES=stages).run(*night), model)
-    assert "CROSSCHECK_STAGES" in said and stages in said and "refused" in said
+    assert_refused(machine("b", CROSSCHECK_STAGES=stages).run(*night), model, "CROSSCHECK_STAGES", stages)
 
 
 def test_a_database_that_goes_away_ends_the_run_and_no_reply_is_paid_for_twice(
-    machine: Machine, night: tuple[str, ...], model: FakeOpenAI, postgres_database: str
+    machine: Machine, night: Words, model: FakeOpenAI, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tasks.backbone.cache.store.RECONNECT_S", 1.0)
     answer: Any = model.answer
     asked: list[str] = []
     with gateway_to(5432) as gateway:

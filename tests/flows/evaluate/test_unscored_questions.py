@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli import progress
+from tests.support.demo import write_predictions
 from tests.support.in_process import run
 
 QUESTIONS, WITHOUT_DATABASE, WITHOUT_GOLD = 10, ("10",), ("8", "9")
@@ -36,12 +37,14 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE item (name TEXT)")
     names = [str(number) for number in range(1, QUESTIONS + 1)]
+    databases = dict.fromkeys(names, "shop") | dict.fromkeys(WITHOUT_DATABASE, "gone")
+    golds = {name: f"SELECT {name}" for name in names} | dict.fromkeys(WITHOUT_GOLD, "none")
     questions = [
         {
             "question_id": int(name),
-            "db_id": "gone" if name in WITHOUT_DATABASE else "shop",
+            "db_id": databases[name],
             "question": f"What is {name}?",
-            "SQL": "none" if name in WITHOUT_GOLD else f"SELECT {name}",
+            "SQL": golds[name],
         }
         for name in names
     ]
@@ -54,11 +57,8 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         encoding="utf-8",
     )
     answers = tmp_path / "answers.jsonl"
-    lines = (
-        json.dumps({"question_id": name, "sql": f"SELECT {name}"}) for name in names if name not in UNANSWERED
-    )
-    answers.write_text("\n".join(lines), encoding="utf-8")
-    return ["score", "--benchmark", str(settings), "--predictions", str(answers)]
+    given = write_predictions(answers, {name: f"SELECT {name}" for name in names if name not in UNANSWERED})
+    return ["score", "--benchmark", str(settings), "--predictions", given]
 
 
 def test_every_count_and_reason_is_of_the_questions_that_it_speaks_of(scored: list[str]) -> None:
@@ -71,12 +71,9 @@ def test_every_count_and_reason_is_of_the_questions_that_it_speaks_of(scored: li
         rf"✗ 3 of {SCORED} questions \(.*\) have no answer \(no_answer\) and count as wrong", ran.out
     )
     assert f"execution accuracy 57.14 % (4 of {SCORED}" in ran.out
-    assert "! 1 of 10 questions is not scored, the database is missing: gone (1)" in lines
-    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold" in lines
-
-    shown = run("show", "latest").out.splitlines()
-    assert "! 1 of 10 questions is not scored, the database is missing: gone (1)" in shown
-    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold" in shown
+    for shown in (lines, run("show", "latest").out.splitlines()):
+        assert "! 1 of 10 questions is not scored, the database is missing: gone (1)" in shown
+        assert "! 2 of 10 questions are not scored, the benchmark's files have no gold" in shown
 
     reasons = {name: run("show", "latest", name).out for name in (*WITHOUT_DATABASE, *WITHOUT_GOLD)}
     assert "not scored: the database was missing" in reasons["10"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.command_line import Ran
 from tests.support.in_process import run
 
 
@@ -16,6 +17,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("CROSSCHECK_HOME", str(folder))
     return folder
+
+
+def verify(settings_file: str, *words: str) -> Ran:
+    return run("benchmarks", "verify", "--benchmark", settings_file, *words)
 
 
 GOLDS = {
@@ -53,34 +58,30 @@ def settings_file(tmp_path: Path) -> str:
     return str(settings)
 
 
-def test_several_question_files_are_all_named(settings_file: str) -> None:
-    folder = Path(settings_file).parent / "bench"
-    more = [{"question_id": 9, "db_id": "shop", "question": "another", "SQL": "SELECT name FROM item"}]
-    (folder / "more.json").write_text(json.dumps(more), encoding="utf-8")
-    files = "benchmark.questions=[dev.json, more.json]"
-    ran = run("benchmarks", "verify", "--benchmark", settings_file, "--set", files)
-    assert "of 7 gold queries" in ran.out
-    assert f"{folder / 'dev.json'}, {folder / 'more.json'}" in ran.out
-
-
-def test_every_gold_is_classified_and_listed(settings_file: str) -> None:
-    ran = run("benchmarks", "verify", "--benchmark", settings_file, "--json")
+def test_every_gold_is_classified_and_listed_and_several_files_are_all_named(settings_file: str) -> None:
+    ran = verify(settings_file, "--json")
     assert ran.code == 3, "a database cannot be read"
     found = ran.json
     assert found["counts"] == {
         "rows": 1, "empty": 1, "error": 1, "timeout": 1, "too_large": 0, "missing_database": 1,
         "unreadable_database": 1, "slow": 0,
     }  # fmt: skip
-    assert [check["id"] for check in found["empty"]] == ["2"]
-    assert [(check["id"], check["error"].partition(":")[0]) for check in found["error"]] == [
-        ("3", "no such column")
+    assert [check["id"] for kind in ("empty", "timeout") for check in found[kind]] == ["2", "4"]
+    failed = [
+        (check["id"], check["error"].partition(":")[0])
+        for kind in ("error", "unreadable_database")
+        for check in found[kind]
     ]
-    assert [(check["id"], check["error"].partition(":")[0]) for check in found["unreadable_database"]] == [
-        ("6", 'Database "broken"')
-    ]
-    assert [check["id"] for check in found["timeout"]] == ["4"]
+    assert failed == [("3", "no such column"), ("6", 'Database "broken"')]
     assert [(check["id"], check["seconds"]) for check in found["missing_database"]] == [("5", None)]
     assert found["suggested_quarantine"] == ["2", "3", "4"], "what fails, and what is there already"
+    folder = Path(settings_file).parent / "bench"
+    more = [{"question_id": 9, "db_id": "shop", "question": "another", "SQL": "SELECT name FROM item"}]
+    (folder / "more.json").write_text(json.dumps(more), encoding="utf-8")
+    files = "benchmark.questions=[dev.json, more.json]"
+    ran = verify(settings_file, "--set", files)
+    assert "of 7 gold queries" in ran.out
+    assert f"{folder / 'dev.json'}, {folder / 'more.json'}" in ran.out
 
 
 def test_of_a_question_with_several_golds_all_are_run_and_one_that_runs_is_enough(settings_file: str) -> None:
@@ -93,9 +94,7 @@ def test_of_a_question_with_several_golds_all_are_run_and_one_that_runs_is_enoug
 
     def verified() -> Any:
         questions.write_text(json.dumps(several), encoding="utf-8")
-        return run(
-            "benchmarks", "verify", "--benchmark", settings_file, "--set", "benchmark.quarantine=[]", "--json"
-        )
+        return verify(settings_file, "--set", "benchmark.quarantine=[]", "--json")
 
     found = verified().json
     assert [check["id"] for check in found["error"]] == ["1", "2", "3", "3"]
@@ -106,31 +105,24 @@ def test_of_a_question_with_several_golds_all_are_run_and_one_that_runs_is_enoug
 
 
 def test_the_printed_quarantine_is_read_back_by_the_settings(settings_file: str) -> None:
-    ran = run("benchmarks", "verify", "--benchmark", settings_file)
+    ran = verify(settings_file)
     line = next(line for line in ran.out.splitlines() if line.startswith("quarantine:"))
     path = Path(settings_file)
     path.write_text(path.read_text(encoding="utf-8").replace("quarantine: [2]", line), encoding="utf-8")
-    assert run("benchmarks", "verify", "--benchmark", settings_file, "--json").json[
-        "suggested_quarantine"
-    ] == [
-        "2",
-        "3",
-        "4",
-    ]
+    assert verify(settings_file, "--json").json["suggested_quarantine"] == ["2", "3", "4"]
 
 
-def test_only_strict_makes_faults_an_exit_code(settings_file: str) -> None:
+def test_only_strict_makes_faults_an_exit_code_and_slow_ones_are_called_slow_though_they_finish(
+    settings_file: str,
+) -> None:
     path = Path(settings_file).parent / "bench/dbs/broken/broken.sqlite"
     shutil.copy(path.parents[1] / "shop/shop.sqlite", path)
-    assert run("benchmarks", "verify", "--benchmark", settings_file).code == 0
-    assert run("benchmarks", "verify", "--benchmark", settings_file, "--strict").code == 1
-    assert run("benchmarks", "verify", "--benchmark", settings_file, "--split", "train", "--strict").code == 0
-
-
-def test_slow_ones_are_called_slow_though_they_finish(settings_file: str) -> None:
-    found = run("benchmarks", "verify", "--benchmark", settings_file, "--slow", "0", "--json").json
-    assert sorted(check["id"] for check in found["slow"]) == ["1", "2"]
-    assert found["counts"]["rows"] == 1
+    assert verify(settings_file).code == 0
+    assert verify(settings_file, "--strict").code == 1
+    assert verify(settings_file, "--split", "train", "--strict").code == 0
+    found = verify(settings_file, "--slow", "0", "--json").json
+    assert sorted(check["id"] for check in found["slow"]) == ["1", "2", "6"]
+    assert found["counts"]["rows"] == 2
 
 
 def test_a_file_of_golds_runs_on_the_benchmarks_databases(settings_file: str, tmp_path: Path) -> None:
@@ -138,10 +130,10 @@ def test_a_file_of_golds_runs_on_the_benchmarks_databases(settings_file: str, tm
     file.write_text(
         "SELECT count(*) FROM item\tshop\n\nSELECT x\tshop\nSELECT 1\tnowhere\n", encoding="utf-8"
     )
-    found = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file), "--json").json
+    found = verify(settings_file, "--gold", str(file), "--json").json
     assert (found["golds"], found["counts"]["rows"], found["counts"]["missing_database"]) == (3, 1, 1)
     assert found["suggested_quarantine"] == ["2"], "its position in the file, not a question of the benchmark"
-    printed = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file)).out
+    printed = verify(settings_file, "--gold", str(file)).out
     assert "positions" in printed
 
 
@@ -149,32 +141,26 @@ def test_a_file_of_the_benchmarks_own_golds_names_its_questions(settings_file: s
     file = tmp_path / "gold.sql"
     lines = [f"{sql}\t{database}" for database, sql in GOLDS.values()]
     file.write_text("\n".join(lines), encoding="utf-8")
-    found = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file), "--json").json
+    found = verify(settings_file, "--gold", str(file), "--json").json
     assert found["suggested_quarantine"] == ["2", "3", "4"], "ids of questions, which count from 1 here"
     file.write_text("\n".join(lines).replace("\tgone", "\tshop"), encoding="utf-8")
-    printed = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file)).out
+    printed = verify(settings_file, "--gold", str(file)).out
     assert "positions" in printed, "one gold is meant for another database than the question's"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--gold", "nowhere.sql"), "nowhere.sql cannot be read"),
-        (("--gold", "GOLD"), "line 2: must be a SQL, a tab and the name of its database"),
-        (("--set", "backbone.model=x"), "only benchmark.*"),
-        (("--set", "benchmark.train=null", "--split", "train"), "--gold FILE"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--gold", "nowhere.sql"), "nowhere.sql cannot be read"),
+    (("--gold", "GOLD"), "line 2: must be a SQL, a tab and the name of its database"),
+    (("--set", "backbone.model=x"), "only benchmark.*"),
+    (("--set", "benchmark.train=null", "--split", "train"), "--gold FILE"),
+])  # fmt: skip
 def test_a_users_error_is_one_message(
     settings_file: str, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     file = tmp_path / "gold.sql"
     file.write_text("SELECT 1\tshop\nSELECT 2\n", encoding="utf-8")
     given = (str(file) if argument == "GOLD" else argument for argument in arguments)
-    ran = run("benchmarks", "verify", "--benchmark", settings_file, *given)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert "Traceback" not in ran.err
+    verify(settings_file, *given).assert_refused(said)
 
 
 def test_the_demo_has_no_faults(built_demo: Path, home: Path) -> None:

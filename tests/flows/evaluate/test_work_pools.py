@@ -1,8 +1,13 @@
-"""The job templates of `deployments/pools/`: complete, in step with compose.yaml, taken by a real Prefect server."""
+"""The files of `deployments/`: job templates that a real server takes, and the unit that starts `crosscheck up`."""
 
+import configparser
 import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,7 @@ import pytest
 
 from tests.support.command_line import ROOT, prefect
 from tests.support.compose import read_compose
+from tests.support.in_process import run
 from tests.support.schedule import ask, send
 
 POOLS = ROOT / "deployments" / "pools"
@@ -64,3 +70,28 @@ def test_a_pool_is_made_from_it_and_a_deployment_names_it(
     assert found["pull_steps"] == [
         {"prefect.deployments.steps.set_working_directory": {"directory": "/crosscheck"}}
     ]
+
+
+FILE = ROOT / "deployments" / "crosscheck.service"
+
+
+def test_it_runs_a_command_that_exists_and_restarts_it() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read_string(FILE.read_text(encoding="utf-8"))
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    assert program.endswith("/.venv/bin/crosscheck")
+    assert run(*words, "--help").code == 0
+    assert unit["Service"]["Restart"] == "on-failure" and unit["Install"]["WantedBy"] == "default.target"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd to check the file with")
+def test_systemd_finds_no_mistake_in_it(tmp_path: Path) -> None:
+    copy = tmp_path / "crosscheck.service"
+    text = FILE.read_text(encoding="utf-8").replace("%h/crosscheck/.venv/bin/crosscheck", sys.executable)
+    copy.write_text(text, encoding="utf-8")
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--user", str(copy)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (checked.returncode, checked.stderr) == (0, "")

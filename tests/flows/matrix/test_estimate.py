@@ -14,9 +14,9 @@ from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 
 
-def cell(home: Path, *overrides: str) -> Cell:
+def cell(home: Path, *overrides: str, backbone: str = "vllm", pipeline: str = "few-shot") -> Cell:
     choice = EvaluationChoice(
-        benchmark="demo", backbone="vllm", pipeline="few-shot", overrides=overrides, home=str(home), limit=2
+        benchmark="demo", backbone=backbone, pipeline=pipeline, overrides=overrides, home=str(home), limit=2
     )
     return Cell(evaluation_settings(choice))
 
@@ -43,10 +43,8 @@ async def test_reply_formats_change_the_estimate_of_input_and_output(tmp_path: P
 
 async def test_an_estimate_has_the_price_of_the_tier(tmp_path: Path) -> None:
     full, half = "{input: 2, output: 4, as_of: 2026-11-01, flex: {input: 1, output: 2}}", "backbone.tier=flex"
-    standard, flex = await estimate_cells(
-        [cell(tmp_path, f"backbone.prices={full}"), cell(tmp_path, f"backbone.prices={full}", half)],
-        Progress(),
-    )
+    cells = [cell(tmp_path, f"backbone.prices={full}", *more) for more in ((), (half,))]
+    standard, flex = await estimate_cells(cells, Progress())
     assert standard.cost_usd and flex.cost_usd == pytest.approx(standard.cost_usd / 2)
 
 
@@ -62,8 +60,8 @@ async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_pat
         cell(tmp_path),
         cell(tmp_path, warm, four),
         *(
-            cell(tmp_path, warm, four, f"pipeline.candidates.backbones={named}")
-            for named in (cheap, dear, both)
+            cell(tmp_path, warm, four, f"pipeline.candidates.backbones={each}")
+            for each in (cheap, dear, both)
         ),
     ]
     one, own, in_cheap, in_dear, in_both = await estimate_cells(cells, Progress())
@@ -82,14 +80,8 @@ def test_an_eliminator_makes_a_cell_cost_something_only_where_it_is_asked(
     tmp_path: Path, enabled: bool
 ) -> None:
     switched = f"pipeline.bias_elimination.enabled={str(enabled).lower()}"
-    choice = EvaluationChoice(
-        benchmark="demo",
-        backbone="offline",
-        pipeline="sea-sql",
-        overrides=("pipeline.eliminator=eliminator", switched),
-        home=str(tmp_path),
-    )
-    one = Cell(evaluation_settings(choice))
+    chosen = ("pipeline.eliminator=eliminator", switched)
+    one = cell(tmp_path, *chosen, backbone="offline", pipeline="sea-sql")
     assert one.free is not enabled
     with pytest.raises(ConfigurationError, match="eliminator") if enabled else nullcontext():
         check_budget([one.settings], 1.0)

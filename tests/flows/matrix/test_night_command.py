@@ -1,4 +1,4 @@
-"""`crosscheck nights show` as users meet it: the list, a night in words, its page made anew, the exit code."""
+"""`crosscheck nights show` and `crosscheck nights baseline` as users meet them."""
 
 import json
 from dataclasses import replace
@@ -11,12 +11,13 @@ from tasks.documents.html import html
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import overdue
 from tasks.results.night import Night, NightEntry, all_nights, write
+from tasks.results.night_baseline import current_pins, pin_history, pins_file
 from tasks.results.run_record import json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs, with_row
-from tests.tasks.results.night_samples import a_night
+from tests.tasks.results.night_samples import a_night, keep
 
 REFUSED = NightEntry(
     "demo",
@@ -104,14 +105,13 @@ def test_a_night_that_should_have_ended_by_now_is_overdue(home: Home, green: Nig
     assert "is overdue: it has left nothing here" in run("nights", "show").out
 
 
-def test_json_is_the_object_that_is_kept(home: Home, red: Night) -> None:
+def test_json_is_the_object_that_is_kept_and_the_page_is_made_anew_from_it(
+    home: Home, red: Night, tmp_path: Path
+) -> None:
     ran = run("nights", "show", red.name, "--json")
     assert ran.code == 0
     kept = (home.nights / "2026-11-21T01-30Z.json").read_text(encoding="utf-8")
     assert ran.json == json_of(red) == json.loads(kept)
-
-
-def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_path: Path) -> None:
     file = tmp_path / "night.html"
     ran = run("nights", "show", "--html", str(file))
     assert ran.code == 0 and f"The page is {file}." in ran.out
@@ -119,15 +119,11 @@ def test_the_page_is_made_anew_from_what_is_kept(home: Home, red: Night, tmp_pat
 
 
 def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
-    assert (
-        "No nightly run has finished" in run("nights", "show").out
-        and "crosscheck up" in run("nights", "show").out
-    )
+    empty = run("nights", "show").out
+    assert "No nightly run has finished" in empty and "crosscheck up" in empty
     assert run("nights", "show", "--json").json == {"nights": [], "overdue": None}
     for arguments in (("latest",), ("--html", str(tmp_path / "n.html"))):
-        ran = run("nights", "show", *arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert "none has finished in this folder yet" in ran.err
+        run("nights", "show", *arguments).assert_refused("none has finished in this folder yet")
 
 
 @pytest.mark.usefixtures("green")
@@ -136,8 +132,52 @@ def test_mistakes_are_said_in_words(home: Home) -> None:
         (("2026-11-20T01:31Z",), 'Did you mean "2026-11-20T01:30Z"'),
         (("latest", "--html", "/nowhere/n.html"), "the page cannot be written"),
     ):
-        ran = run("nights", "show", *arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert message in ran.err and "Traceback" not in ran.err
+        run("nights", "show", *arguments).assert_refused(message)
     (home.nights / "broken.json").write_text("{", encoding="utf-8")
     assert "cannot be read" in run("nights", "show", "latest").err
+
+
+NAME = "bird-dev | weak-1 | rsl-sql"
+
+
+@pytest.fixture
+def pinning_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    keep(Warehouse(Home(tmp_path).warehouse), two_runs(1, 2, 4))
+    return Home(tmp_path)
+
+
+def test_a_baseline_is_pinned_moved_and_unpinned_and_every_change_stays_listed(pinning_home: Home) -> None:
+    assert "No baseline is pinned" in run("nights", "baseline").out
+    first = run("nights", "baseline", "latest~1", "--reason", "Release 4")
+    assert (first.code, first.err) == (0, "") and NAME in first.out
+    moved = run("nights", "baseline", "latest", "--reason", "Costs [half]: agreed", "--json").json
+    pin = current_pins(pin_history(pinning_home))[NAME]
+    assert (moved["name"], moved["run_id"], pin.run_id) == (
+        NAME,
+        pin.run_id,
+        Warehouse(pinning_home.warehouse).runs()[0].run_id,
+    )
+    listed = run("nights", "baseline").out
+    assert listed.index("Costs [half]: agreed") < listed.index("Release 4")
+    assert "pinned" in listed and "before" in listed
+    assert run("nights", "baseline", "--unpin", NAME, "--reason", "Gone").code == 0
+    told = run("nights", "baseline", "--json").json
+    assert told["baselines"] == [] and [each["reason"] for each in told["changes"]] == [
+        "Release 4", "Costs [half]: agreed", "Gone",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("latest",), "moved with a reason"),
+    (("latest", "--reason", " "), "moved with a reason"),
+    (("--reason", "why"), "needs a RUN"),
+    (("latest", "--unpin", NAME, "--reason", "why"), "either a RUN"),
+    (("--unpin", "bird-dev | weak-1 | rsl", "--reason", "why"), "No baseline is pinned"),
+    (("nothing", "--reason", "why"), 'There is no run "nothing"'),
+])  # fmt: skip
+def test_mistakes_are_said_and_change_nothing(
+    pinning_home: Home, arguments: tuple[str, ...], message: str
+) -> None:
+    run("nights", "baseline", *arguments).assert_refused(message)
+    assert not pins_file(pinning_home).exists()

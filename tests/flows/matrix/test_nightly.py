@@ -65,27 +65,12 @@ class Nights:
         self.good = model.answer = GoldModel(home.path)
 
     async def __call__(
-        self,
-        name: str,
-        gate: Gate = GATE,
-        *,
-        ask_again: bool = True,
-        keep: Cleaning | None = None,
-        finish_by: str | None = None,
-        budget_usd: float | None = None,
-        **matrix: Any,
+        self, name: str, gate: Gate = GATE, *, ask_again: bool = True, about: Any = None, **matrix: Any
     ) -> tuple[Any, Any]:
+        """Run a night; `about` is what the flow is told besides the matrix and the gate."""
         plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
-        state = await nightly(
-            Matrix(**(plain | matrix)),
-            gate,
-            ask_again=ask_again,
-            night=name,
-            keep=keep,
-            finish_by=finish_by,
-            budget_usd=budget_usd,
-            return_state=True,
-        )
+        told = {"ask_again": ask_again, "night": name, **(about or {})}
+        state = await nightly(Matrix(**(plain | matrix)), gate, return_state=True, **told)
         return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
 
     def page(self, name: str) -> Path:
@@ -173,11 +158,8 @@ async def test_a_night_is_kept_and_announced_whose_prefect_server_is_gone_from_i
 
     monkeypatch.delenv("PREFECT_API_URL")
     with started_prefect_server(folder) as (url, server), receiving() as webhook:
-        for name, value in {
-            "PREFECT_API_URL": url,
-            "PREFECT_CLIENT_MAX_RETRIES": "0",
-            WEBHOOK: webhook.url,
-        }.items():
+        told = {"PREFECT_API_URL": url, "PREFECT_CLIENT_MAX_RETRIES": "0", WEBHOOK: webhook.url}
+        for name, value in told.items():
             monkeypatch.setenv(name, value)
         apply({})
         monkeypatch.setattr(flow, "RESTART_S", 0.0)
@@ -231,12 +213,8 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     (entry,) = second["entries"]
     assert state.is_completed(), state.message
     assert entry["baseline"] == first["entries"][0]["run"]["run_id"]
-    assert (entry["verdict"], len(entry["comparison"]["broken"]), entry["comparison"]["fixed"]) == (
-        "no worse",
-        3,
-        [],
-    )
-    assert entry["run"]["cost"]["calls"] == QUESTIONS
+    assert (entry["verdict"], entry["run"]["cost"]["calls"]) == ("no worse", QUESTIONS)
+    assert (len(entry["comparison"]["broken"]), entry["comparison"]["fixed"]) == (3, [])
 
     nights.wrong_on(right[3:8])
     state, third = await nights("third")
@@ -253,10 +231,8 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert posted["state"] == state.name == "Red"
     assert f"{entry['backbone']} | {entry['pipeline']} (−" in posted["text"] and "points" in posted["text"]
     assert "s3cret" not in json.dumps(posted)
-    assert state.is_failed()
-    assert "significantly worse" in state.message
-    assert entry["verdict"] == "regression"
-    assert entry["adjusted_p"] < 0.01
+    assert state.is_failed() and "significantly worse" in state.message
+    assert entry["verdict"] == "regression" and entry["adjusted_p"] < 0.01
     assert entry["baseline"] == third["entries"][0]["run"]["run_id"]
     told = await artifact(state.state_details.flow_run_id)
     assert told.startswith("# Red: nightly run fourth")
@@ -274,13 +250,12 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert '<h1 class="good">Green</h1>' in green
     assert green.count('<li class="flip"') == 5 + 3
 
-    tolerant, _ = await nights(
-        "fifth", Gate(threshold=95), baselines={fourth_name(fourth): entry["baseline"]}
-    )
+    pinned = {name_of(fourth): entry["baseline"]}
+    tolerant, _ = await nights("fifth", Gate(threshold=95), baselines=pinned)
     assert tolerant.is_completed(), "a significant loss below the threshold is no reason to fail"
 
 
-def fourth_name(night: dict) -> str:
+def name_of(night: dict) -> str:
     entry = night["entries"][0]
     return f"{entry['benchmark']} | {entry['backbone']} | {entry['pipeline']}"
 
@@ -289,15 +264,14 @@ async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_nam
     nights: Nights,
 ) -> None:
     await nights("a", limit=6)
-    asked = len(nights.model.requests)
-    assert asked == 6
+    assert len(nights.model.requests) == 6
     assert "epoch" not in json.dumps([request.body for request in nights.model.requests])
     _, again = await nights("a", limit=6)
-    assert len(nights.model.requests) == asked
+    assert len(nights.model.requests) == 6
     assert again["entries"][0]["verdict"] == "no baseline", "it is not compared with itself"
-    await nights("b", limit=6, ask_again=False)
-    await nights("c", limit=6, ask_again=False)
-    assert len(nights.model.requests) == 2 * asked
+    for name in "bc":
+        await nights(name, limit=6, ask_again=False)
+    assert len(nights.model.requests) == 12
 
 
 def traces(nights: Nights, run_id: str) -> dict[str, Any]:
@@ -354,16 +328,12 @@ async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_
     _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
     (last,) = after["entries"]
     assert last["baseline"] == before["entries"][0]["run"]["run_id"]
-    efficiency, unmeasured = (
-        night["entries"][0]["run"]["metrics"]["efficiency"] for night in (after, before)
-    )
-    assert (list(efficiency["headline"]), unmeasured) == (
-        ["VES", "VES with fetching", "R-VES", "ves_steps"],
-        None,
-    )
-    assert 0 < efficiency["headline"]["R-VES"] < 125
+    efficiency = last["run"]["metrics"]["efficiency"]["headline"]
+    assert list(efficiency) == ["VES", "VES with fetching", "R-VES", "ves_steps"]
+    assert before["entries"][0]["run"]["metrics"]["efficiency"] is None
+    assert 0 < efficiency["R-VES"] < 125
     assert "R-VES" in nights.page("after").read_text(encoding="utf-8")
-    baselines = {fourth_name(oracle): entry["run"]["run_id"]}
+    baselines = {name_of(oracle): entry["run"]["run_id"]}
     with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
         await nightly(Matrix(**plain, baselines=baselines), night="refused")
 
@@ -408,18 +378,21 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert after["entries"][0]["baseline"] == before["entries"][0]["run"]["run_id"]
 
 
-async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
+async def test_what_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
     nights: Nights,
 ) -> None:
-    for baselines in (
-        {"demo | nobody | zero-shot": "latest"},
-        {"demo | local | zero-shot": "nothing"},
-    ):
+    for baselines in ({"demo | nobody | zero-shot": "latest"}, {"demo | local | zero-shot": "nothing"}):
+        matrix = Matrix(backbones=[nights.backbone], pipelines=["zero-shot"], baselines=baselines)
         with pytest.raises(CrosscheckError):
-            await nightly(
-                Matrix(backbones=[nights.backbone], pipelines=["zero-shot"], baselines=baselines),
-                night="refused",
-            )
+            await nightly(matrix, night="refused")
+    for limits, message in [
+        ({"budget_usd": 5.0}, "no budget can be kept"),
+        ({"finish_by": "07:00"}, "standard tier already"),
+        ({"finish_by": "later"}, "neither a time of day"),
+    ]:
+        matrix = Matrix(backbones=[nights.backbone], overrides=["backbone.prices=null"])
+        state = await nightly(matrix, night="refused", return_state=True, **limits)  # type: ignore[arg-type]
+        assert state.is_failed() and message in str(state.message)
     assert nights.model.requests == []
 
 
@@ -437,7 +410,7 @@ async def test_a_night_cleans_the_folder_and_keeps_its_own_runs(nights: Nights) 
     old.write_bytes(bytes(1000))
     os.utime(old, (0, 0))
     keep = Cleaning(age="30d", runs=1)
-    _, night = await nights("cleaned", keep=keep, limit=2, tags={"team": "search"}, note="tonight")
+    _, night = await nights("cleaned", about={"keep": keep}, limit=2, tags={"team": "search"}, note="tonight")
     assert night["cleaned"].startswith("Freed ")
     assert night["keep"] == keep.model_dump()
     assert not old.exists()
@@ -462,7 +435,7 @@ PRICED = ["backbone.prices={input: 100, output: 100, as_of: 2026-11-01}", "backb
 
 async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights) -> None:
     given = {"pipelines": ["zero-shot", "few-shot"], "limit": 12, "overrides": PRICED}
-    _, night = await nights("poor", budget_usd=0.5, **given)
+    _, night = await nights("poor", about={"budget_usd": 0.5}, **given)
     first, second = night["entries"]
     assert f"Everything answered is kept. {CONTINUES}." in first["problem"]
     assert 0 < first["run"]["retryable"] < 12 and 0 < second["run"]["retryable"] < 12
@@ -471,7 +444,7 @@ async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights
     assert sum(spent) <= 0.5 + 2 * largest
     assert night["budget_usd"] == 0.5
     paid = len(nights.model.requests)
-    _, night = await nights("poor", budget_usd=50.0, **given)
+    _, night = await nights("poor", about={"budget_usd": 50.0}, **given)
     assert [entry["run"]["retryable"] for entry in night["entries"]] == [0, 0]
     assert len(nights.model.requests) == 24
     assert (
@@ -482,26 +455,11 @@ async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights
     assert night["paid_usd"] == pytest.approx(sum(spent) + sum(again))
 
 
-async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nights: Nights) -> None:
-    for limits, message in [
-        ({"budget_usd": 5.0}, "no budget can be kept"),
-        ({"finish_by": "07:00"}, "standard tier already"),
-        ({"finish_by": "later"}, "neither a time of day"),
-    ]:
-        matrix = Matrix(backbones=[nights.backbone], overrides=["backbone.prices=null"])
-        state = await nightly(matrix, night="refused", return_state=True, **limits)  # type: ignore[arg-type]
-        assert state.is_failed() and message in str(state.message)
-    assert nights.model.requests == []
-
-
 def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
     now = datetime.datetime.now(datetime.UTC)
     limits = CellLimits(Budget(9.0, CONTINUES), now + datetime.timedelta(hours=6), [])
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark="demo", backbone="openai", pipeline="zero-shot", overrides=["backbone.tier=flex"]
-        )
-    )
+    names = {"benchmark": "demo", "backbone": "openai", "pipeline": "zero-shot"}
+    settings = evaluation_settings(EvaluationChoice(**names, overrides=["backbone.tier=flex"]))
     end = datetime.datetime.fromisoformat(limits.limited(settings, 3).backbone.finish_by or "")
     assert abs(end - now - datetime.timedelta(hours=2)) < datetime.timedelta(seconds=5)
     budget = limits.budget(3)

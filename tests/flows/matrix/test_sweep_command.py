@@ -1,13 +1,14 @@
 """`crosscheck sweep` as users run it: the whole matrix against one server, within the budget, ranked honestly."""
 
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, unauthorized
+from tests.support.in_process import run
 
 
 @pytest.mark.slow
@@ -79,69 +80,36 @@ def test_a_backbone_that_refuses_its_key_does_not_keep_the_others_from_being_eva
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
     model.always(unauthorized())
-    ran = demo.run(
-        "sweep",
-        "--backbones",
-        f"{backbone_file},offline",
-        "--pipelines",
-        "zero-shot",
-        "--limit",
-        "2",
-        "--json",
-    )
+    matrix = ("--backbones", f"{backbone_file},offline", "--pipelines", "zero-shot", "--limit", "2")
+    ran = demo.run("sweep", *matrix, "--json")
     assert ran.code == 3, ran.err
     refused, answered = ran.json["cells"]
-    assert refused["run"] is None
-    assert "key" in refused["problem"]
+    assert refused["run"] is None and "key" in refused["problem"]
     assert answered["run"]["answered"] == 2
-    assert "not evaluated" in ran.err
-    assert "Traceback" not in ran.err
+    assert "not evaluated" in ran.err and "Traceback" not in ran.err
 
 
-def test_an_estimate_needs_no_key(built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.in_process import run
-
-    shutil.copytree(built_demo, tmp_path / "home")
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+def test_an_estimate_needs_no_key(run_here: Callable[..., Ran]) -> None:
+    matrix = ("--backbones", "openai", "--pipelines", "few-shot", "--limit", "2", "--dry-run", "--json")
     second = ("--set", "pipeline.candidates.n=2", "--set", "pipeline.candidates.backbones=[openai, deepseek]")
-    ran = run(
-        "sweep",
-        "--backbones",
-        "openai",
-        "--pipelines",
-        "few-shot",
-        *second,
-        "--limit",
-        "2",
-        "--dry-run",
-        "--json",
-    )
+    ran = run_here("sweep", *matrix, *second)
     assert ran.code == 0, ran.err
     assert ran.json["cells"][0]["estimate"]["calls"] == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--backbones", "offline,ofline"), 'Did you mean "offline"?'),
-        (("--backbones", ","), "at least one"),
-        (("--backbones", "offline,offline"), "twice"),
-        (("--grid", "pipeline.demonstrations.kk=1,2"), 'Did you mean "k"?'),
-        (("--grid", "pipeline.demonstrations.k"), "key=value,value"),
-        (("--grid", "benchmark.rule=bird,strict"), "the same for a whole sweep"),
-        (("--backbones", "vllm", "--budget", "1"), "prices"),
-        (("--backbones", "openai"), "OPENAI_API_KEY"),
-        (("--budget", "0"), "budget"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("--backbones", "offline,ofline"), 'Did you mean "offline"?'),
+    (("--backbones", ","), "at least one"),
+    (("--backbones", "offline,offline"), "twice"),
+    (("--grid", "pipeline.demonstrations.kk=1,2"), 'Did you mean "k"?'),
+    (("--grid", "pipeline.demonstrations.k"), "key=value,value"),
+    (("--grid", "benchmark.rule=bird,strict"), "the same for a whole sweep"),
+    (("--backbones", "vllm", "--budget", "1"), "prices"),
+    (("--backbones", "openai"), "OPENAI_API_KEY"),
+    (("--budget", "0"), "budget"),
+])  # fmt: skip
 def test_a_users_error_is_found_before_anything_is_asked(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.in_process import run
-
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = run("sweep", *arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert "Traceback" not in ran.err
+    run("sweep", *arguments).assert_refused(said)

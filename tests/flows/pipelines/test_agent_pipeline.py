@@ -16,7 +16,7 @@ from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import Home
 from tasks.settings.pipeline import AgentSettings
 from tasks.stages.agent_tools import TOOLS, AgentTool, Result, SqlArguments, Toolbox
-from tests.flows.pipelines.test_pipelines_gold import MARKER, Files, evaluated
+from tests.flows.pipelines.test_pipelines_gold import MARKER, Files, evaluated, files_in, with_the_marker
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, reply, server_error, tool_calls
 from tests.support.guide import GOOD, OTHER, Guide, Walk
 from tests.support.kept_results import kept_results
@@ -50,7 +50,7 @@ async def test_turns_are_stages_and_candidates_until_a_query_is_submitted(walk: 
     assert set(values[0]) == {"text", "calls", "sql", "submitted"}, "a turn holds nothing of the turns before"
 
 
-async def test_an_endless_loop_ends_at_the_limit_with_the_best_query(walk: Guide) -> None:
+async def test_an_endless_loop_ends_at_the_limit_with_the_best_query_or_none(walk: Guide) -> None:
     walk.bench.server.always(RUN)
     found = await walked(walk, overrides=("limits.turns=5",))
     assert (found.sql, len(found.stages)) == (OTHER, 5)
@@ -58,6 +58,9 @@ async def test_an_endless_loop_ends_at_the_limit_with_the_best_query(walk: Guide
     told = [str(received.body["messages"][-1]["content"]) for received in walk.bench.server.requests]
     assert ["You have 2 turns left" in each for each in told] == [False, False, False, True, False]
     assert told[-1].endswith("This is your last turn: call submit now.")
+    walk.bench.server.always(reply("I cannot."))
+    found = await walked(walk, overrides=("limits.turns=3",))
+    assert (found.sql, found.candidates) == (None, {"turn_1": None, "turn_2": None, "turn_3": None})
 
 
 @pytest.mark.parametrize(
@@ -81,20 +84,13 @@ async def test_tokens_and_calls_are_limited_and_an_unknown_cost_limits_nothing(
     assert len(executed) == (2 if "calls" in limit else turns)
 
 
-async def test_a_model_that_never_writes_a_query_gets_none(walk: Guide) -> None:
-    walk.bench.server.always(reply("I cannot."))
-    found = await walked(walk, overrides=("limits.turns=3",))
-    assert (found.sql, found.candidates) == (None, {"turn_1": None, "turn_2": None, "turn_3": None})
-
-
-async def test_the_start_is_the_question_the_schema_or_the_link(walk: Guide) -> None:
+async def test_the_start_is_the_question_the_schema_or_the_link_whose_query_is_the_first_best_one(
+    walk: Guide,
+) -> None:
     for start, shown in (("question", []), ("schema", ["museum", "`order`", "guide"])):
         await walked(walk, SUBMIT, overrides=(f"start={start}",))
         (_, user) = walk.bench.server.requests[-1].body["messages"]
         assert [line[9:] for line in user["content"].splitlines() if line.startswith("# Table: ")] == shown
-
-
-async def test_with_the_link_the_preliminary_query_is_the_first_best_one(walk: Guide) -> None:
     walk.bench.server.respond = lambda body: LOOK if body.get("tools") else None
     found = await walked(walk, overrides=("start=link", "limits.turns=2"))
     assert found.stages == ["forward_link", "preliminary_sql", "backward_link", "turn", "turn 2"]
@@ -136,43 +132,29 @@ async def test_both_modes_of_the_scripted_agent_come_to_the_same_answers(tmp_pat
 
 
 async def test_candidates_of_agents_are_written_and_selected(tmp_path: Path) -> None:
-    found = await offline_run(
-        "agent",
-        "pipeline.candidates.n=2",
-        "pipeline.candidates.schema_formats=[comment]",
-        home=tmp_path,
-        limit=3,
-    )
+    settings = ("pipeline.candidates.n=2", "pipeline.candidates.schema_formats=[comment]")
+    found = await offline_run("agent", *settings, home=tmp_path, limit=3)
     for outcome in found.outcomes.values():
         labels = {record.label for record in outcome.stages}
         assert labels >= {"turn (candidate 1)", "turn 2 (candidate 2)", "vote"}
 
 
-@pytest.mark.parametrize(
-    ("backbone", "overrides", "mode"),
-    [
-        ("offline", (), "native"),
-        ("openai", (), "native"),
-        ("openai", ("pipeline.tools=text",), "text"),
-        ("anthropic", (), "native"),
-        (
-            "anthropic",
-            ('backbone.extra_body={"thinking": {"type": "enabled", "budget_tokens": 2000}}',),
-            "text",
-        ),
-    ],
-)
+THINKING = 'backbone.extra_body={"thinking": {"type": "enabled", "budget_tokens": 2000}}'
+
+
+@pytest.mark.parametrize(("backbone", "overrides", "mode"), [
+    ("offline", (), "native"),
+    ("openai", (), "native"),
+    ("openai", ("pipeline.tools=text",), "text"),
+    ("anthropic", (), "native"),
+    ("anthropic", (THINKING,), "text"),
+])  # fmt: skip
 def test_auto_stands_for_what_the_backbone_can_do(
     tmp_path: Path, backbone: str, overrides: tuple[str, ...], mode: str
 ) -> None:
-    settings = evaluation_settings(
-        EvaluationChoice(
-            benchmark="demo", backbone=backbone, pipeline="agent", overrides=overrides, home=str(tmp_path)
-        )
-    )
-    pipeline = with_tool_mode(settings)
-    assert isinstance(pipeline, AgentSettings)
-    assert pipeline.tools == mode
+    chosen = {"benchmark": "demo", "backbone": backbone, "pipeline": "agent", "home": str(tmp_path)}
+    pipeline = with_tool_mode(evaluation_settings(EvaluationChoice(**chosen, overrides=overrides)))
+    assert isinstance(pipeline, AgentSettings) and pipeline.tools == mode
 
 
 SNOOPING = (
@@ -202,10 +184,9 @@ async def test_gold_is_in_nothing_that_any_tool_returns_sends_or_keeps(
     assert {each["name"] for each in called} >= set(TOOLS)
     assert not [each for each in called if MARKER in json.dumps(each)]
     assert not [each for each in fake_openai.requests if MARKER in json.dumps([each.body, each.headers])]
-    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
-    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
+    kept = files_in(prefect_home, prefect_api.home)
     assert {path.name for path in kept} >= {"stages.sqlite", "replies.sqlite"}
-    assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
+    assert with_the_marker(kept) == []
     keys = list(kept_results(prefect_home))
     files.gold("another_gold")
     _, again = await evaluated(files, prefect_home, fake_openai, ("agent",))
@@ -232,11 +213,7 @@ def step(body: dict[str, Any]) -> Behaviour:
 
 @pytest.mark.slow
 async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
-    tmp_path: Path,
-    fake_openai: FakeOpenAI,
-    prefect_home: Home,
-    prefect_api: Served,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(tmp_path / "data")
     fake_openai.respond = step
@@ -262,7 +239,7 @@ async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
 
 @pytest.mark.slow
 async def test_with_higher_limits_a_conversation_goes_on_from_the_first_notice(
-    tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, prefect_api: Served
+    tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home
 ) -> None:
     files = Files(tmp_path / "data")
     fake_openai.respond = lambda body: RUN

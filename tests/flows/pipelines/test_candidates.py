@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.candidates import vote
+from tests.support.demo import write_backbone
 from tests.support.fake_openai import Body, FakeOpenAI, error, reply
 from tests.support.prefect_home import in_flow
 from tests.support.stage_bench import ENDLESS, Bench
@@ -48,6 +49,10 @@ QUESTIONS = (
     Question("1", "Which museums are there?", "museum"),
     Question("2", "Name all museums.", "museum"),
 )
+
+
+SettingsOf = Callable[..., EvaluationSettings]
+Ask = Callable[..., Awaitable[list[Outcome]]]
 
 
 def candidate_of(body: Body) -> int:
@@ -96,47 +101,52 @@ def model(fake_openai: FakeOpenAI) -> Model:
 
 
 @pytest.fixture
-def settings_of(fake_openai: FakeOpenAI, tmp_path: Path) -> Callable[..., EvaluationSettings]:
+def settings_of(fake_openai: FakeOpenAI, tmp_path: Path) -> SettingsOf:
     """Settings of a zero-shot run at the scripted server, changed as `--set` would."""
+    prices = {"input": 1.0, "output": 2.0, "as_of": "2026-11-01"}
+    for name in ("a", "b"):
+        file = tmp_path / f"{name}.yaml"
+        write_backbone(file, fake_openai, model=f"model-{name}", seed=0, retries=0, prices=prices)
 
     def of(*overrides: str, **choice: Any) -> EvaluationSettings:
-        for name in ("a", "b"):
-            (tmp_path / f"{name}.yaml").write_text(
-                f"model: model-{name}\nbase_url: {fake_openai.base_url}\nseed: 0\nretries: 0\n"
-                "response_mode: json_object\n"
-                "prices: {input: 1.0, output: 2.0, as_of: 2026-11-01}\n"
-            )
-        chosen = {
-            "benchmark": "demo",
-            "backbone": str(tmp_path / "a.yaml"),
-            "pipeline": "zero-shot",
-            **choice,
-        }
+        plain = {"benchmark": "demo", "backbone": str(tmp_path / "a.yaml"), "pipeline": "zero-shot"}
         home = str(tmp_path / "home")
-        return evaluation_settings(EvaluationChoice(**chosen, overrides=overrides, home=home))
+        return evaluation_settings(EvaluationChoice(**plain | choice, overrides=overrides, home=home))
 
     return of
 
 
-async def answered(
-    settings: EvaluationSettings, museum: Database, *, reruns: Mapping[str, RerunSpec] | None = None
-) -> list[Outcome]:
+@pytest.fixture
+def both(settings_of: SettingsOf, tmp_path: Path) -> str:
+    """The setting that names two backbones."""
+    return f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
+
+
+@pytest.fixture
+def ask(settings_of: SettingsOf, museum: Database, prefect_home: Home) -> Ask:
     """Take both questions through the pipeline, as an evaluation does, inside of a Prefect flow."""
 
-    async def work() -> list[Outcome]:
-        async with Resources.open(settings, Control(Progress())) as session:
-            extras = {question.id: QuestionExtras() for question in QUESTIONS}
-            runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
-            outcomes = [await runner.run(runner.question_run(question)) for question in QUESTIONS]
-            assert session.task_runs is not None
-            await session.task_runs.finish()
-            if settings.record and session.observed:
-                by_id = {outcome.question_id: outcome for outcome in outcomes}
-                path, cache = Path(settings.record), session.replies
-                record(path, QUESTIONS, by_id, session.observed, cache, lambda facts: None)
-            return outcomes
+    async def answered(
+        *overrides: str, reruns: Mapping[str, RerunSpec] | None = None, **choice: Any
+    ) -> list[Outcome]:
+        settings = settings_of(*overrides, **choice)
 
-    return await in_flow(work)
+        async def work() -> list[Outcome]:
+            async with Resources.open(settings, Control(Progress())) as session:
+                extras = {question.id: QuestionExtras() for question in QUESTIONS}
+                runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
+                outcomes = [await runner.run(runner.question_run(question)) for question in QUESTIONS]
+                assert session.task_runs is not None
+                await session.task_runs.finish()
+                if settings.record and session.observed:
+                    by_id = {outcome.question_id: outcome for outcome in outcomes}
+                    path, cache = Path(settings.record), session.replies
+                    record(path, QUESTIONS, by_id, session.observed, cache, lambda facts: None)
+                return outcomes
+
+        return await in_flow(work)
+
+    return answered
 
 
 WARM = "pipeline.candidates.temperature=0.8"
@@ -146,17 +156,19 @@ def n(count: int) -> str:
     return f"pipeline.candidates.n={count}"
 
 
-@pytest.mark.slow
+SEVERAL = (n(4), WARM)
+
+
 async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+    ask: Ask, model: Model
 ) -> None:
-    alone = await answered(settings_of("backbone.temperature=0.8"), museum)
+    alone = await ask("backbone.temperature=0.8")
     assert model.asked == [(0, 0.8)] * 2
-    four = await answered(settings_of(n(4), WARM), museum)
+    four = await ask(n(4), WARM)
     assert sorted(model.asked[2:]) == [(one, 0.8) for one in (1, 2, 3) for _ in QUESTIONS]
-    eight = await answered(settings_of(n(8), WARM), museum)
+    eight = await ask(n(8), WARM)
     assert sorted(model.asked[8:]) == [(one, 0.8) for one in (4, 5, 6, 7) for _ in QUESTIONS]
-    again = await answered(settings_of(n(8), WARM), museum)
+    again = await ask(n(8), WARM)
     assert len(model.asked) == 16
     assert [outcome.sql for outcome in (*alone, *four, *eight)] == [THREE] * 6
     assert [outcome.candidates for outcome in again] == [outcome.candidates for outcome in eight]
@@ -167,21 +179,16 @@ async def test_eight_after_four_asks_for_four_and_the_first_is_what_one_run_gave
     assert labels == [*(f"preliminary_sql (candidate {place})" for place in range(1, 5)), "vote"]
 
 
-@pytest.mark.slow
 async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_nothing(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
+    ask: Ask, model: Model
 ) -> None:
     model.better = lambda prompt: 1 + (f"### SQL 2\n{TWO}\n" in prompt)
     model.merged = TWO
 
-    def select(how: str) -> EvaluationSettings:
-        return settings_of(n(4), WARM, f"pipeline.candidates.select={how}")
-
-    chosen = {}
-    calls = {}
+    chosen, calls = {}, {}
     for how in ("vote", "pairwise", "tournament", "merge"):
         before = len(model.comparisons)
-        outcomes = await answered(select(how), museum)
+        outcomes = await ask(*SEVERAL, f"pipeline.candidates.select={how}")
         chosen[how] = [outcome.sql for outcome in outcomes]
         calls[how] = len(model.comparisons) - before
         assert [outcome.candidates[-1].stage for outcome in outcomes] == [how, how]
@@ -195,53 +202,39 @@ async def test_every_way_to_select_asks_what_it_has_to_and_a_repetition_asks_not
     assert {temperature for _, temperature in model.asked[8:]} == {0.0}, "selection has the backbone's own"
     requests = len(model.server.requests)
     for how in calls:
-        await answered(select(how), museum)
+        await ask(*SEVERAL, f"pipeline.candidates.select={how}")
     assert len(model.server.requests) == requests
 
 
-@pytest.mark.slow
 async def test_a_comparison_that_fails_leaves_no_other_unrecorded(
-    settings_of: Callable[..., EvaluationSettings],
-    model: Model,
-    museum: Database,
-    prefect_home: Home,
-    monkeypatch: pytest.MonkeyPatch,
+    ask: Ask, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_runs, "TASK_RETRY_DELAYS_S", ())
     refusal = error(400, "too long", code="context_length_exceeded")
     model.server.script(*[reply(json.dumps({"sql": sql})) for sql in (THREE, TWO, NONE)], refusal)
     model.server.delay = lambda body: 0.3 * ('"better"' in str(body["messages"][-1]["content"]))
-    failed, _ = await answered(settings_of(n(3), WARM, "pipeline.candidates.select=pairwise"), museum)
+    failed, _ = await ask(n(3), WARM, "pipeline.candidates.select=pairwise")
     compared = [record for record in failed.stages if record.stage == "compare_candidates"]
     assert failed.failure is not None
     assert len(compared) == 6
     assert sum(len(record.calls) for record in compared) == 5
 
 
-@pytest.mark.slow
-async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
-) -> None:
+async def test_a_judge_that_cannot_be_read_leaves_the_votes_choice(ask: Ask, model: Model) -> None:
     model.better = lambda prompt: 7
     model.merged = "SELECT nothing"
     settings = (n(4), WARM, "backbone.unreadable_limit=0")
     for how in ("pairwise", "tournament", "merge"):
-        outcomes = await answered(settings_of(*settings, f"pipeline.candidates.select={how}"), museum)
+        outcomes = await ask(*settings, f"pipeline.candidates.select={how}")
         assert [outcome.sql for outcome in outcomes] == [THREE] * 2
         assert all(record.notes for outcome in outcomes for record in outcome.stages[5:])
 
 
 async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
-    settings_of: Callable[..., EvaluationSettings],
-    model: Model,
-    museum: Database,
-    prefect_home: Home,
-    tmp_path: Path,
+    ask: Ask, model: Model, both: str, tmp_path: Path
 ) -> None:
-    settings_of()
-    await answered(settings_of(WARM, backbone=str(tmp_path / "b.yaml")), museum)
-    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
-    outcomes = await answered(settings_of(both, n(4), WARM), museum)
+    await ask(WARM, backbone=str(tmp_path / "b.yaml"))
+    outcomes = await ask(both, *SEVERAL)
     asked = [(each.body["model"], candidate_of(each.body)) for each in model.server.requests[2:]]
     assert sorted(asked) == sorted(2 * [("model-a", 0), ("model-a", 1), ("model-b", 1)])
     assert {each.body["temperature"] for each in model.server.requests} == {0.8}
@@ -250,55 +243,38 @@ async def test_backbones_take_turns_and_each_begins_with_what_it_answers_alone(
 
 
 async def test_one_model_under_two_names_is_refused_before_it_is_asked(
-    settings_of: Callable[..., EvaluationSettings],
-    model: Model,
-    museum: Database,
-    prefect_home: Home,
-    tmp_path: Path,
+    ask: Ask, settings_of: SettingsOf, model: Model, tmp_path: Path
 ) -> None:
-    settings_of()
     text = (tmp_path / "a.yaml").read_text(encoding="utf-8")
     auto = text.replace("response_mode: json_object\n", "")
     (tmp_path / "d.yaml").write_text(auto, encoding="utf-8")
-    both = f"pipeline.candidates.backbones=[{tmp_path / 'c.yaml'}, {tmp_path / 'd.yaml'}]"
+    named = f"pipeline.candidates.backbones=[{tmp_path / 'c.yaml'}, {tmp_path / 'd.yaml'}]"
+    chosen = {"backbone": str(tmp_path / "c.yaml")}
     for mode in ("", "response_mode: json_schema\n"):  # which auto is here, as one request finds
         (tmp_path / "c.yaml").write_text(auto + mode, encoding="utf-8")
         assert model.server.requests == []
         with pytest.raises(ConfigurationError, match="are one model with the same settings"):
-            settings = settings_of(both, n(2), WARM, backbone=str(tmp_path / "c.yaml"))
-            check_candidates(settings)
-            await answered(settings, museum)
+            check_candidates(settings_of(named, n(2), WARM, **chosen))
+            await ask(named, n(2), WARM, **chosen)
     assert [each.prompt for each in model.server.requests] == [PROBE.messages[-1].content]
 
 
 async def test_a_recording_serves_every_candidate_of_every_backbone(
-    settings_of: Callable[..., EvaluationSettings],
-    model: Model,
-    museum: Database,
-    prefect_home: Home,
-    tmp_path: Path,
+    ask: Ask, model: Model, both: str, tmp_path: Path
 ) -> None:
     sqls = {("model-a", 0): THREE, ("model-b", 0): TWO, ("model-a", 1): NONE, ("model-b", 1): TWO}
     model.server.answer = lambda body: json.dumps({"sql": sqls[body["model"], candidate_of(body)]})
-    settings_of()
     file = tmp_path / "recording.jsonl"
-    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}]"
-    recorded = await answered(settings_of(both, n(4), WARM, record=str(file)), museum)
+    recorded = await ask(both, *SEVERAL, record=str(file))
     requests = len(model.server.requests)
-    replayed = await answered(
-        settings_of(both, n(4), WARM, f"backbone.recording={file}", backbone="replay"), museum
-    )
+    replayed = await ask(both, *SEVERAL, f"backbone.recording={file}", backbone="replay")
     assert len(model.server.requests) == requests == 8
     assert [each.candidates for each in replayed] == [each.candidates for each in recorded]
     assert {each.sql for each in replayed} == {TWO}
 
 
 async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_not(
-    settings_of: Callable[..., EvaluationSettings],
-    model: Model,
-    museum: Database,
-    prefect_home: Home,
-    monkeypatch: pytest.MonkeyPatch,
+    ask: Ask, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_runs, "TASK_RETRY_DELAYS_S", ())
 
@@ -308,37 +284,33 @@ async def test_a_candidate_that_fails_for_now_is_asked_again_and_the_others_are_
         return ordinary(body)
 
     ordinary, model.server.answer = model.server.answer, fails
-    failed = await answered(settings_of(n(3), WARM), museum)
+    failed = await ask(n(3), WARM)
     assert [outcome.failure and outcome.failure.retryable for outcome in failed] == [True, True]
     paid = len([each for each in model.asked if each[0] != 1])
     assert paid == 4
     model.server.answer = ordinary
-    mended = await answered(settings_of(n(3), WARM), museum)
+    mended = await ask(n(3), WARM)
     assert [outcome.failure for outcome in mended] == [None, None]
     assert len([each for each in model.asked if each[0] != 1]) == paid, "what was answered is not asked again"
 
 
-async def test_a_candidate_that_is_refused_for_good_has_no_sql_unless_all_are(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
-) -> None:
+async def test_a_candidate_that_is_refused_for_good_has_no_sql_unless_all_are(ask: Ask, model: Model) -> None:
     refusal = error(400, "too long", code="context_length_exceeded")
     model.server.script(refusal)
-    one, _ = await answered(settings_of(n(3), WARM), museum)
+    one, _ = await ask(n(3), WARM)
     sqls = [each.sql for each in one.candidates if is_candidate(each.stage)]
     assert sqls.count(None) == 1 and one.failure is None
     assert any("was refused" in note for note in one.notes)
     model.server.script(*[refusal] * 3)
-    none, other = await answered(settings_of(n(3), WARM, "backbone.seed=9"), museum)
+    none, other = await ask(n(3), WARM, "backbone.seed=9")
     assert none.failure is not None and not none.failure.retryable
     assert other.failure is None
 
 
-async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
-) -> None:
-    settings = settings_of(n(8), WARM, "backbone.concurrency=2")
+async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(ask: Ask, model: Model) -> None:
+    settings = (n(8), WARM, "backbone.concurrency=2")
     model.server.latency = 0.05
-    cut = asyncio.create_task(answered(settings, museum))
+    cut = asyncio.ensure_future(ask(*settings))
     while len(model.server.requests) < 5:
         await asyncio.sleep(0.005)
     cut.cancel()
@@ -346,106 +318,74 @@ async def test_a_run_that_is_cut_off_is_continued_and_pays_for_nothing_twice(
         await cut
     assert len(model.server.requests) < 2 * 8
     model.server.latency = 0.0
-    outcomes = await answered(settings, museum)
+    outcomes = await ask(*settings)
     assert [outcome.sql for outcome in outcomes] == [THREE] * 2
     assert sorted(model.asked) == [(candidate, 0.8) for candidate in range(8) for _ in QUESTIONS]
 
 
-@pytest.mark.slow
-async def test_a_fresh_rerun_asks_every_candidate_anew(
-    settings_of: Callable[..., EvaluationSettings], model: Model, museum: Database, prefect_home: Home
-) -> None:
-    settings = settings_of(n(2), WARM)
-    await answered(settings, museum)
-    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
-    assert [candidate for candidate, _ in model.asked[4:]] == [0, 1]
+async def test_a_fresh_rerun_asks_every_candidate_anew(ask: Ask, model: Model) -> None:
+    await ask(n(2), WARM)
+    for _ in range(2):  # the second continues the first
+        await ask(n(2), WARM, reruns={"1": RerunSpec(attempt=1)})
+        assert [candidate for candidate, _ in model.asked[4:]] == [0, 1]
     seeds = [each.body["seed"] for each in model.server.requests]
     assert len(set(seeds[4:]) & set(seeds[:4])) == 0
-    await answered(settings, museum, reruns={"1": RerunSpec(attempt=1)})
-    assert len(model.asked) == 6
 
 
 DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "choice", "message"),
-    [
-        ((n(0),), {}, "pipeline.candidates.n"),
-        ((n(65),), {}, "pipeline.candidates.n"),
-        ((n(4),), {}, "a answers at temperature 0, so its candidates would be the same"),
-        ((n(4),), {"backbone": "offline"}, "offline always gives a question the same answer"),
-        ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
-        (
-            (n(3), "pipeline.candidates.schema_formats=[m_schema]"),
-            {},
-            "another format than comment for each candidate",
-        ),
-        ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
-        ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
-        ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
-        (
-            (n(3), "pipeline.candidates.backbones=[offline, vllm]"),
-            {},
-            "offline always gives a question the same answer",
-        ),
-        ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_candidates_that_cannot_be_made_are_refused(
-    settings_of: Callable[..., EvaluationSettings],
-    overrides: Sequence[str],
-    choice: Mapping[str, Any],
-    message: str,
+OFFLINE = {"backbone": "offline"}
+
+
+@pytest.mark.parametrize(("overrides", "choice", "message"), [
+    ((n(0),), {}, "pipeline.candidates.n"),
+    ((n(65),), {}, "pipeline.candidates.n"),
+    ((n(4),), {}, "a answers at temperature 0, so its candidates would be the same"),
+    ((n(4),), OFFLINE, "offline always gives a question the same answer"),
+    ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
+    ((n(3), "pipeline.candidates.schema_formats=[m_schema]"), {}, "another format than comment for each candidate"),
+    ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
+    ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
+    ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
+    ((n(3), "pipeline.candidates.backbones=[offline, vllm]"), {}, "offline always gives a question the same answer"),
+    ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
+    ((n(4), WARM), {}, None),
+    ((n(4), *DEMONSTRATED), {"pipeline": "few-shot"}, None),
+    ((n(4), *DEMONSTRATED), {"pipeline": "dac", **OFFLINE}, None),
+    ((n(4), "backbone.temperature=null"), {}, None),
+    ((n(3), "pipeline.candidates.schema_formats=[m_schema, create_table]"), OFFLINE, None),
+    ((n(2), "pipeline.candidates.backbones=[offline, vllm]"), {}, None),
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else None)  # fmt: skip
+def test_candidates_that_cannot_be_made_are_refused_and_those_that_can_differ_are_taken(
+    settings_of: SettingsOf, overrides: Sequence[str], choice: Mapping[str, Any], message: str | None
 ) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError, match=message) if message else nullcontext():
         check_candidates(settings_of(*overrides, **choice))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "choice"),
-    [
-        ((n(4), WARM), {}),
-        ((n(4), *DEMONSTRATED), {"pipeline": "few-shot"}),
-        ((n(4), *DEMONSTRATED), {"pipeline": "dac", "backbone": "offline"}),
-        ((n(4), "backbone.temperature=null"), {}),
-        ((n(3), "pipeline.candidates.schema_formats=[m_schema, create_table]"), {"backbone": "offline"}),
-        ((n(2), "pipeline.candidates.backbones=[offline, vllm]"), {}),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_candidates_that_can_differ_are_taken(
-    settings_of: Callable[..., EvaluationSettings], overrides: Sequence[str], choice: Mapping[str, Any]
-) -> None:
-    check_candidates(settings_of(*overrides, **choice))
+def contexts(kind: str, shown: tuple[Demonstration, ...] = (), **candidates: Any) -> list[Context[Any]]:
+    """The contexts of four candidates of a pipeline."""
+    given = {"kind": kind, "name": "x", "candidates": {"n": 4, **candidates}}
+    settings, nothing = PipelineSettings.model_validate(given), None
+    context = Context(settings, nothing, shown, MeteredBackbone(nothing))  # type: ignore[arg-type]
+    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")  # type: ignore[arg-type]
+    return [made.context_of(place, context) for place in range(4)]
 
 
 def test_shuffled_demonstrations_differ_by_candidate_and_never_by_run() -> None:
     shown = tuple(Demonstration(f"q{place}", "SELECT 1", "zoo") for place in range(6))
-    settings = PipelineSettings.model_validate(
-        {"kind": "few-shot", "name": "x", "candidates": {"n": 4, "demonstrations": "shuffled"}}
+    orders, again = (
+        [each.demonstrations for each in contexts("few-shot", shown, demonstrations="shuffled")] for _ in "12"
     )
-    nothing: Any = None
-    context = Context(settings, nothing, shown, MeteredBackbone(nothing))
-    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")
-    orders = [made.context_of(place, context).demonstrations for place in range(4)]
-    assert orders[0] == shown
-    assert len(set(orders)) == 4
+    assert orders[0] == shown and len(set(orders)) == 4
     assert all(sorted(order, key=str) == sorted(shown, key=str) for order in orders)
-    assert orders == [made.context_of(place, context).demonstrations for place in range(4)]
+    assert orders == again
 
 
 def test_candidates_from_the_second_on_have_the_schema_formats_in_turns() -> None:
-    settings = PipelineSettings.model_validate(
-        {"kind": "x", "name": "x", "candidates": {"n": 4, "schema_formats": ["m_schema", "create_table"]}}
-    )
-    nothing: Any = None
-    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")
-    contexts = [
-        made.context_of(place, Context(settings, nothing, (), MeteredBackbone(nothing))) for place in range(4)
-    ]
-    formats = [context.settings.prompt.schema_format for context in contexts]
+    found = contexts("x", schema_formats=["m_schema", "create_table"])
+    formats = [each.settings.prompt.schema_format for each in found]
     assert formats == ["comment", "m_schema", "create_table", "m_schema"]
 
 

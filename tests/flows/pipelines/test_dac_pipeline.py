@@ -1,6 +1,7 @@
 """DAC as a whole: what is asked in which order, what is fed back, what is rejected, and what every switch changes."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import Context, PipelineRecord
 from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.outcome import StageRecord
 from tasks.core.records import ColumnName, Question
 from tasks.settings.pipeline import FewShotSettings
 from tasks.settings.stages import DacCorrectionSettings
@@ -25,8 +27,12 @@ DISTINCT = "SELECT DISTINCT name FROM museum WHERE city = 'Lyon'"
 WRONG = "SELECT nam FROM museum"
 LYON = {"alignment": [{"token": "Lyon", "schema": "museum.city", "type": "val"}]}
 NOTHING: dict[str, Any] = {"alignment": []}
+PARSED_DISTINCT = {"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"}
 ALONE = "dac.question=question"
 """Without the question's evidence, which names a column and a table more."""
+LACKING = "The question mentions the column museum.city, which the query does not use, or uses only to join."
+
+Dac = Callable[..., Awaitable[Walk]]
 
 
 def replies(**changes: Any) -> dict[str, Any]:
@@ -38,6 +44,17 @@ def replies(**changes: Any) -> dict[str, Any]:
         "dac_correction": {"sql": OF_LYON},
     }
     return plain | changes
+
+
+@pytest.fixture
+def dac(walk: Guide) -> Dac:
+    """Take a question without its evidence through DAC: `await dac("dac.rounds=4", dac_correction=...)`."""
+
+    async def run(*overrides: str, further: dict[str, Any] | None = None, **changes: Any) -> Walk:
+        walk.replies = replies(**changes)
+        return await walk("dac", ALONE, *overrides, **{"grounded": GROUNDED} | (further or {}))
+
+    return run
 
 
 def feedback_of(walked: Walk) -> list[str]:
@@ -54,200 +71,155 @@ def labels_of(walked: Walk) -> list[str]:
     return [*labels[:first], *together, *labels[first + len(together) :]]
 
 
+def records_of(walked: Walk, stage: str) -> list[StageRecord]:
+    return [record for record in walked.question_run.records if record.stage == stage]
+
+
 def section_of(prompt: str, heading: str) -> str:
     return prompt.partition(f"### {heading}\n")[2].partition("\n\n###")[0].strip()
 
 
-async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(walk: Guide) -> None:
-    walk.replies = replies()
-    found = await walk("dac", ALONE, grounded=GROUNDED)
+async def test_what_the_question_mentions_and_the_sql_lacks_is_fed_back_once(dac: Dac) -> None:
+    found = await dac()
     assert labels_of(found) == [
-        "question_values",
-        "initial_sql",
-        "execution_feedback",
-        "entity_linking",
-        "skeleton_parsing",
-        "dac_correction",
-    ]
+        "question_values", "initial_sql", "execution_feedback", "entity_linking", "skeleton_parsing", "dac_correction",
+    ]  # fmt: skip
     assert found.calls == 4
     assert found.candidates == {
-        "1_initial_sql": FIRST,
-        "2_dac_execution": FIRST,
-        "3_dac_entities": OF_LYON,
-        "4_dac_skeleton": OF_LYON,
-    }
+        "1_initial_sql": FIRST, "2_dac_execution": FIRST, "3_dac_entities": OF_LYON, "4_dac_skeleton": OF_LYON,
+    }  # fmt: skip
     assert found.sql == OF_LYON
-    assert feedback_of(found) == [
-        "The question mentions the column museum.city, which the query does not use, or uses only to join."
-    ]
+    assert feedback_of(found) == [LACKING]
     assert found.record.notes == []
+    right = await dac(initial_sql={"sql": OF_LYON})
+    assert (right.calls, right.sql, right.asked["dac_correction"]) == (3, OF_LYON, [])
 
 
-async def test_a_right_sql_takes_three_calls_and_no_correction(walk: Guide) -> None:
-    walk.replies = replies(initial_sql={"sql": OF_LYON})
-    found = await walk("dac", ALONE, grounded=GROUNDED)
-    assert found.calls == 3
-    assert found.sql == OF_LYON
-    assert not found.asked["dac_correction"]
-
-
-async def test_entities_are_fed_back_before_the_skeleton(walk: Guide) -> None:
-    walk.replies = replies(
-        skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
-        dac_correction=[{"sql": OF_LYON}, {"sql": DISTINCT}],
-    )
-    found = await walk("dac", ALONE, grounded=GROUNDED)
-    assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"]
-    assert section_of(found.asked["dac_correction"][1], "Current SQL") == OF_LYON
-    assert "select distinct _ from _ where _ = _" in found.asked["dac_correction"][1]
-    assert found.candidates["3_dac_entities"] == OF_LYON
-    assert found.sql == found.candidates["4_dac_skeleton"] == DISTINCT
-
-
-async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
-    walk.replies = replies(
-        initial_sql={"sql": WRONG},
-        skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
-        dac_correction=[{"sql": FIRST}, {"sql": OF_LYON}, {"sql": DISTINCT}],
-    )
-    found = await walk("dac", ALONE, grounded=GROUNDED)
-    assert [text.split()[0] for text in feedback_of(found)] == ["Running", "The", "The"]
-    assert feedback_of(found)[0] == "Running the query fails. Error: no such column: nam"
-    assert list(found.candidates.values()) == [WRONG, FIRST, OF_LYON, DISTINCT]
+async def test_an_execution_error_is_fed_back_first_then_entities_then_the_skeleton(dac: Dac) -> None:
+    turns = [{"sql": sql} for sql in (FIRST, OF_LYON, DISTINCT)]
+    found = await dac(initial_sql={"sql": WRONG}, skeleton_parsing=PARSED_DISTINCT, dac_correction=turns)
+    first, second, third = feedback_of(found)
+    assert (first, second) == ("Running the query fails. Error: no such column: nam", LACKING)
+    assert third.startswith("The structure ")
+    assert section_of(found.asked["dac_correction"][2], "Current SQL") == OF_LYON
+    assert "select distinct _ from _ where _ = _" in found.asked["dac_correction"][2]
+    assert list(found.candidates.values()) == [WRONG, FIRST, OF_LYON, DISTINCT] and found.sql == DISTINCT
     assert FIRST in found.asked["entity_linking"][0], "linking sees the SQL that executes"
     assert WRONG not in found.asked["entity_linking"][0]
 
 
-async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> None:
+async def test_a_correction_that_fails_to_execute_is_rejected_and_may_be_followed_by_another(
+    dac: Dac,
+) -> None:
     for failing in [WRONG, ENDLESS, "DROP TABLE museum"]:
-        walk.replies = replies(dac_correction={"sql": failing})
-        found = await walk("dac", ALONE, "dac.skeleton=false", grounded=GROUNDED)
+        found = await dac("dac.skeleton=false", dac_correction={"sql": failing})
         assert found.sql == FIRST
         assert len(found.asked["dac_correction"]) == 3, "it is tried again, at a higher temperature"
-        corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
+        corrections = records_of(found, "dac_correction")
         assert {record.value["outcome"] for record in corrections} == {"rejected"}
         assert all("the SQL before it was kept" in record.notes[0] for record in corrections)
-
-
-async def test_a_rejected_correction_is_followed_by_an_accepted_one(walk: Guide) -> None:
-    walk.replies = replies(dac_correction=[{"sql": WRONG}, {"sql": OF_LYON}])
-    found = await walk("dac", ALONE, grounded=GROUNDED)
+    found = await dac(dac_correction=[{"sql": WRONG}, {"sql": OF_LYON}])
     assert found.sql == OF_LYON
     assert section_of(found.asked["dac_correction"][1], "Current SQL") == FIRST
 
 
-async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(walk: Guide) -> None:
-    walk.replies = replies(
+async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(dac: Dac) -> None:
+    found = await dac(
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book"},
         dac_correction={"sql": "select name\nfrom `museum`;"},
     )
-    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"], "one round each"
     assert found.sql == FIRST
 
 
-async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warmer(walk: Guide) -> None:
+async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warmer(
+    walk: Guide, dac: Dac
+) -> None:
     turns = [{"sql": f"SELECT name FROM museum WHERE id = {number}"} for number in range(91, 99)]
-    walk.replies = replies(dac_correction=turns)
-    found = await walk(
-        "dac", ALONE, "dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9", grounded=GROUNDED
-    )
+    settings = ("dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9")
+    found = await dac(*settings, dac_correction=turns)
     assert len(found.asked["dac_correction"]) == 4
     assert found.sql == "SELECT name FROM museum WHERE id = 94", "an empty result is accepted too"
-    asked = [
-        received.body
-        for received in walk.bench.server.requests
-        if "<dac_correction>" in received.body["messages"][0]["content"]
-    ]
+    bodies = [received.body for received in walk.bench.server.requests]
+    asked = [body for body in bodies if "<dac_correction>" in body["messages"][0]["content"]]
     assert [body.get("temperature") for body in asked] == [0.0, 0.9, 0.9, 0.9]
 
 
-async def test_a_skeleton_longer_than_the_sqls_own_is_feedback_unless_switched_off(walk: Guide) -> None:
-    walk.replies = replies(
-        entity_linking=NOTHING,
-        skeleton_parsing={"sql": "SELECT a FROM b WHERE c = 1 ORDER BY d DESC"},
-        dac_correction={"sql": ORDERED},
-    )
-    as_in_the_paper = await walk("dac", ALONE, "dac.rounds=1", grounded=GROUNDED)
-    assert as_in_the_paper.sql == ORDERED
-    as_released = await walk("dac", ALONE, "dac.never_longer=true", grounded=GROUNDED)
-    assert as_released.sql == FIRST
+async def test_a_skeleton_longer_than_the_sqls_own_is_feedback_unless_switched_off(dac: Dac) -> None:
+    longer = {
+        "entity_linking": NOTHING,
+        "skeleton_parsing": {"sql": "SELECT a FROM b WHERE c = 1 ORDER BY d DESC"},
+        "dac_correction": {"sql": ORDERED},
+    }
+    assert (await dac("dac.rounds=1", **longer)).sql == ORDERED, "as in the paper"
+    assert (await dac("dac.never_longer=true", **longer)).sql == FIRST, "as released"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "stages", "last"),
-    [
-        (
-            ["dac.entities=false"],
-            ["question_values", "initial_sql", "execution_feedback", "skeleton_parsing", "dac_correction"],
-            OF_LYON,
-        ),
-        (
-            ["dac.skeleton=false"],
-            ["question_values", "initial_sql", "execution_feedback", "entity_linking", "dac_correction"],
-            OF_LYON,
-        ),
-        (
-            ["dac.execution=false", "dac.values=0"],
-            ["initial_sql", "entity_linking", "skeleton_parsing", "dac_correction"],
-            OF_LYON,
-        ),
-        (
-            ["dac.execution=false", "dac.entities=false", "dac.skeleton=false"],
-            ["question_values", "initial_sql"],
-            FIRST,
-        ),
-    ],
-)
+VALUES, INITIAL, EXECUTION = "question_values", "initial_sql", "execution_feedback"
+LINKING, PARSING, CORRECTION = "entity_linking", "skeleton_parsing", "dac_correction"
+
+
+@pytest.mark.parametrize(("overrides", "stages", "last"), [
+    (["dac.entities=false"], [VALUES, INITIAL, EXECUTION, PARSING, CORRECTION], OF_LYON),
+    (["dac.skeleton=false"], [VALUES, INITIAL, EXECUTION, LINKING, CORRECTION], OF_LYON),
+    (["dac.execution=false", "dac.values=0"], [INITIAL, LINKING, PARSING, CORRECTION], OF_LYON),
+    (["dac.execution=false", "dac.entities=false", "dac.skeleton=false"], [VALUES, INITIAL], FIRST),
+])  # fmt: skip
 async def test_ablations_leave_their_stages_out(
-    walk: Guide, overrides: list[str], stages: list[str], last: str
+    dac: Dac, overrides: list[str], stages: list[str], last: str
 ) -> None:
-    walk.replies = replies()
-    found = await walk("dac", ALONE, *overrides, grounded=GROUNDED)
-    assert labels_of(found) == stages
-    assert found.sql == last
+    found = await dac(*overrides)
+    assert (labels_of(found), found.sql) == (stages, last)
 
 
 async def test_demonstrations_are_as_many_as_asked_for_and_show_their_evidence_where_the_question_has_its_own(
-    walk: Guide,
+    walk: Guide, dac: Dac
 ) -> None:
-    walk.replies = replies()
-    found = await walk("dac", ALONE, "demonstrations.k=1", "dac.shots=2", grounded=GROUNDED)
+    found = await dac("demonstrations.k=1", "dac.shots=2")
     assert found.asked["initial_sql"][0].count("\nQuestion: ") == 1
     assert found.asked["entity_linking"][0].count("\nAlignment: ") == 2
     assert found.asked["skeleton_parsing"][0].count("\nQuestion: ") == 2
+    assert "### Examples" not in found.asked["dac_correction"][0]
     assert "Evidence: zoos" not in found.asked["initial_sql"][0]
     shown = await walk("dac", "demonstrations.k=1", grounded=GROUNDED)
     assert "Evidence: zoos" in shown.asked["initial_sql"][0]
     assert "Evidence: zoos" in shown.asked["skeleton_parsing"][0]
+    corrected = (await dac("dac.correction_shots=2")).asked["dac_correction"][0]
+    assert corrected.count("\nQuestion: ") == 2 and GROUNDED[1].sql in corrected
+    aligned = await walk("dac", grounded=GROUNDED[:1], aligned=GROUNDED[1:2])
+    assert GROUNDED[1].question in aligned.asked["entity_linking"][0]
+    assert GROUNDED[0].question not in aligned.asked["entity_linking"][0]
+    assert GROUNDED[0].question in aligned.asked["skeleton_parsing"][0]
 
 
-async def test_the_evidence_is_part_of_the_question_unless_switched_off(walk: Guide) -> None:
-    walk.replies = replies(
-        initial_sql={"sql": OF_LYON}, entity_linking=NOTHING, dac_correction={"sql": OF_LYON}
-    )
+async def test_the_evidence_is_part_of_the_question_unless_switched_off(walk: Guide, dac: Dac) -> None:
+    same = {
+        "initial_sql": {"sql": OF_LYON}, "entity_linking": NOTHING, "dac_correction": {"sql": OF_LYON}
+    }  # fmt: skip
+    walk.replies = replies(**same)
     found = await walk("dac", grounded=GROUNDED)
-    for stage in ("initial_sql", "entity_linking", "skeleton_parsing"):
+    for stage in (INITIAL, LINKING, PARSING):
         assert QUESTION.evidence in found.asked[stage][0]
-    linking = next(record for record in found.question_run.records if record.stage == "entity_linking")
-    assert linking.value["entities"] == {
+    assert records_of(found, LINKING)[0].value["entities"] == {
         "tables": ["museum", "order"],
         "columns": [{"table": "museum", "column": "city"}],
     }
     assert feedback_of(found) == [
         "The question mentions the table `order`, which the query does not use, or uses only to join."
     ]
-    alone = await walk("dac", ALONE, grounded=GROUNDED)
-    assert QUESTION.evidence not in alone.asked["entity_linking"][0]
-    assert not alone.asked["dac_correction"]
+    alone = await dac(**same)
+    assert QUESTION.evidence not in alone.asked[LINKING][0] and not alone.asked[CORRECTION]
+    parsed = alone.asked[PARSING][0]
+    assert QUESTION.text in parsed and QUESTION.evidence not in parsed
+    assert "museum" not in parsed.replace(QUESTION.text, ""), "skeleton parsing sees no schema"
 
 
-async def test_a_second_generation_sees_what_was_linked_and_is_kept_only_if_it_executes(walk: Guide) -> None:
+async def test_a_second_generation_sees_what_was_linked_and_is_kept_only_if_it_executes(dac: Dac) -> None:
     for again, kept in ((OF_LYON, OF_LYON), (WRONG, FIRST), ("?", FIRST)):
-        walk.replies = replies(initial_sql=[{"sql": FIRST}, {"sql": again}], dac_correction={"sql": ORDERED})
-        found = await walk(
-            "dac", ALONE, "dac.second_generation=true", "dac.skeleton=false", grounded=GROUNDED
-        )
+        found = await dac(
+            "dac.second_generation=true", "dac.skeleton=false",
+            initial_sql=[{"sql": FIRST}, {"sql": again}], dac_correction={"sql": ORDERED},
+        )  # fmt: skip
         assert found.candidates["3_dac_second_generation"] == kept
         whole, pruned = (section_of(prompt, "Schema") for prompt in found.asked["initial_sql"])
         assert "CREATE TABLE guide" in whole and "opened in" in whole
@@ -256,92 +228,59 @@ async def test_a_second_generation_sees_what_was_linked_and_is_kept_only_if_it_e
 
 
 async def test_of_several_sqls_the_one_whose_result_most_return_goes_on(walk: Guide) -> None:
-    said = [FIRST, OF_LYON, "SELECT name FROM museum WHERE id = 1", WRONG, FIRST]
-    walk.replies = replies(initial_sql=[{"sql": sql} for sql in said])
-    off = "dac.entities=false", "dac.skeleton=false"
-    found = await walk("dac", *off, "dac.consistency=5", grounded=GROUNDED)
+    async def of(said: list[Any], *overrides: str) -> Walk:
+        walk.replies = replies(initial_sql=said)
+        consistency = f"dac.consistency={len(said)}"
+        off = ("dac.entities=false", "dac.skeleton=false", consistency)
+        return await walk("dac", *off, *overrides, grounded=GROUNDED)
+
+    third = "SELECT name FROM museum WHERE id = 1"
+    found = await of([{"sql": sql} for sql in (FIRST, OF_LYON, third, WRONG, FIRST)])
     assert found.calls == 5
     assert found.sql in (FIRST, OF_LYON), "two return every name, two those of Lyon"
     asked = [received.body for received in walk.bench.server.requests]
     assert sorted(body.get("temperature") for body in asked) == [0.0, 0.7, 0.7, 0.7, 0.7]
     assert found.candidates["1_initial_sql"] == found.sql
-    failing = [WRONG, WRONG, OF_LYON]
-    walk.replies = replies(initial_sql=[{"sql": sql} for sql in failing])
-    assert (await walk("dac", *off, "dac.consistency=3", grounded=GROUNDED)).sql == OF_LYON
-    walk.replies = replies(initial_sql="?")
-    nothing = await walk("dac", *off, "dac.execution=false", "dac.consistency=2", grounded=GROUNDED)
-    assert nothing.sql is None
+    assert (await of([{"sql": sql} for sql in (WRONG, WRONG, OF_LYON)])).sql == OF_LYON
+    assert (await of(["?", "?"], "dac.execution=false")).sql is None
 
 
 async def test_strict_feedback_demands_rejects_what_is_longer_and_repeats_only_while_less_is_missing(
-    walk: Guide,
+    dac: Dac,
 ) -> None:
-    walk.replies = replies(dac_correction={"sql": OF_LYON})
-    found = await walk("dac", ALONE, "dac.feedback=strict", "dac.skeleton=false", grounded=GROUNDED)
+    strict = ("dac.feedback=strict", "dac.skeleton=false")
+    found = await dac(*strict)
     assert feedback_of(found) == [
         "The query must contain the tables and columns that the question mentions: the column museum.city."
     ]
     assert found.sql == FIRST, "its skeleton is longer"
-    assert "may be mistaken" not in found.asked["dac_correction"][0]
-    walk.replies = replies(dac_correction={"sql": "SELECT city FROM museum"})
-    assert (
-        await walk("dac", ALONE, "dac.feedback=strict", "dac.skeleton=false")
-    ).sql == "SELECT city FROM museum"
+    assert "may be mistaken" not in found.asked[CORRECTION][0]
+    city = "SELECT city FROM museum"
+    assert (await dac(*strict, dac_correction={"sql": city}, further={"grounded": ()})).sql == city
 
 
-async def test_corrections_are_shown_demonstrations_where_asked_for(walk: Guide) -> None:
-    walk.replies = replies()
-    found = await walk("dac", ALONE, "dac.correction_shots=2", grounded=GROUNDED)
-    assert found.asked["dac_correction"][0].count("\nQuestion: ") == 2
-    assert GROUNDED[1].sql in found.asked["dac_correction"][0]
-    assert "### Examples" not in (await walk("dac", ALONE, grounded=GROUNDED)).asked["dac_correction"][0]
-
-
-async def test_entity_linking_is_shown_demonstrations_of_its_own(walk: Guide) -> None:
-    walk.replies = replies()
-    found = await walk("dac", grounded=GROUNDED[:1], aligned=GROUNDED[1:2])
-    assert GROUNDED[1].question in found.asked["entity_linking"][0]
-    assert GROUNDED[0].question not in found.asked["entity_linking"][0]
-    assert GROUNDED[0].question in found.asked["skeleton_parsing"][0]
-
-
-async def test_skeleton_parsing_sees_the_question_and_no_schema(walk: Guide) -> None:
-    walk.replies = replies()
-    found = await walk("dac", ALONE, grounded=GROUNDED)
-    prompt = found.asked["skeleton_parsing"][0]
-    assert QUESTION.text in prompt
-    assert QUESTION.evidence not in prompt
-    assert "museum" not in prompt.replace(QUESTION.text, "")
-
-
-async def test_values_that_the_question_mentions_come_first(walk: Guide) -> None:
-    walk.replies = replies()
-    question = Question("1", "Does the Old Mill of ghent sell?", "museum")
-    found = await walk("dac", ALONE, grounded=GROUNDED, question=question)
-    assert "name TEXT, -- Examples: 'Old Mill', 'Glass House', 'Toy Hall'" in found.asked["initial_sql"][0]
-    assert "city TEXT, -- Examples: 'Ghent', 'Lyon'\n" in found.asked["initial_sql"][0]
-    without = await walk("dac", ALONE, "dac.values=0", grounded=GROUNDED, question=question)
+async def test_values_that_the_question_mentions_come_first(dac: Dac) -> None:
+    about = {"question": Question("1", "Does the Old Mill of ghent sell?", "museum")}
+    shown = (await dac(further=about)).asked["initial_sql"][0]
+    assert "name TEXT, -- Examples: 'Old Mill', 'Glass House', 'Toy Hall'" in shown
+    assert "city TEXT, -- Examples: 'Ghent', 'Lyon'\n" in shown
+    without = await dac("dac.values=0", further=about)
     assert "name TEXT, -- Examples: 'Glass House', 'Toy Hall', 'Old Mill'" in without.asked["initial_sql"][0]
 
 
-async def test_correction_sees_the_tables_of_the_sql_and_of_what_is_missing(walk: Guide) -> None:
-    walk.replies = replies(
+async def test_correction_sees_the_tables_of_the_sql_and_of_what_is_missing(dac: Dac) -> None:
+    joined = "SELECT m.name FROM museum m JOIN `order` o ON m.id = o.museum_id WHERE o.`total.eur` > 0"
+    found = await dac(
+        "dac.skeleton=false",
         entity_linking={"alignment": [{"token": "sold", "schema": "order.total.eur", "type": "col"}]},
-        dac_correction={
-            "sql": "SELECT m.name FROM museum m JOIN `order` o ON m.id = o.museum_id WHERE o.`total.eur` > 0"
-        },
+        dac_correction={"sql": joined},
     )
-    found = await walk("dac", ALONE, "dac.skeleton=false", grounded=GROUNDED)
-    assert "CREATE TABLE `order`" not in found.asked["entity_linking"][0]
-    prompt = found.asked["dac_correction"][0]
-    assert "CREATE TABLE museum" in prompt
-    assert "CREATE TABLE `order`" in prompt
+    assert "CREATE TABLE `order`" not in found.asked[LINKING][0]
+    (prompt,) = found.asked[CORRECTION]
+    assert "CREATE TABLE museum" in prompt and "CREATE TABLE `order`" in prompt
     assert "CREATE TABLE guide" not in prompt
-    assert (
-        section_of(prompt, "Alignment")
-        == '- "museums": museum (table)\n- "sold": `order`.`total.eur` (column)'
-    )
-    assert len(found.asked["dac_correction"]) == 1
+    aligned = '- "museums": museum (table)\n- "sold": `order`.`total.eur` (column)'
+    assert section_of(prompt, "Alignment") == aligned
 
 
 MALFORMED = [
@@ -356,84 +295,62 @@ MALFORMED = [
 ]
 
 
-async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Guide) -> None:
+async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(dac: Dac) -> None:
     for text in MALFORMED:
-        walk.replies = replies(entity_linking=text, skeleton_parsing={"sql": FIRST})
-        found = await walk("dac", ALONE, grounded=GROUNDED)
+        found = await dac(entity_linking=text, skeleton_parsing={"sql": FIRST})
         assert found.sql == FIRST
-        linking = next(record for record in found.question_run.records if record.stage == "entity_linking")
-        assert linking.value["note"]
-        assert linking.notes
+        (linking,) = records_of(found, LINKING)
+        assert linking.value["note"] and linking.notes
         assert linking.value["entities"] == {"tables": ["museum"], "columns": []}
         assert found.record.notes == ["entity linking: the reply could not be read: linked by names alone"]
 
 
-async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide) -> None:
+async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(dac: Dac) -> None:
     for text in [*MALFORMED, '{"sql": ""}', '{"sql": "SELECT FROM WHERE"}', '{"sql": "DROP TABLE x"}']:
-        walk.replies = replies(entity_linking=NOTHING, skeleton_parsing=text)
-        found = await walk("dac", ALONE, grounded=GROUNDED)
-        assert found.sql == FIRST
-        assert not found.asked["dac_correction"]
-        parsing = next(record for record in found.question_run.records if record.stage == "skeleton_parsing")
-        assert parsing.value["skeleton"] is None
-        assert parsing.value["note"]
+        found = await dac(entity_linking=NOTHING, skeleton_parsing=text)
+        assert found.sql == FIRST and not found.asked[CORRECTION]
+        (parsing,) = records_of(found, PARSING)
+        assert parsing.value["skeleton"] is None and parsing.value["note"]
         assert any(note.startswith("skeleton parsing: ") for note in found.record.notes)
 
 
-async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guide) -> None:
+async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(dac: Dac) -> None:
     for text in MALFORMED:
-        walk.replies = replies(dac_correction=text)
-        found = await walk("dac", ALONE, "dac.rounds=2", "dac.skeleton=false", grounded=GROUNDED)
+        found = await dac("dac.rounds=2", "dac.skeleton=false", dac_correction=text)
         assert found.sql == FIRST
-        corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
+        corrections = records_of(found, CORRECTION)
         assert [record.value["outcome"] for record in corrections] == ["unreadable", "unreadable"]
         assert all(record.notes for record in corrections)
 
 
-async def test_an_unreadable_first_sql_is_written_by_the_correction(walk: Guide) -> None:
+async def test_an_unreadable_first_sql_is_written_by_the_correction_or_there_is_none(dac: Dac) -> None:
     for text in MALFORMED:
-        walk.replies = replies(initial_sql=text, entity_linking=NOTHING)
-        found = await walk("dac", ALONE, grounded=GROUNDED)
+        found = await dac(initial_sql=text, entity_linking=NOTHING)
         assert feedback_of(found)[0] == "There is no query."
-        assert "### Current SQL" not in found.asked["dac_correction"][0]
+        assert "### Current SQL" not in found.asked[CORRECTION][0]
         assert list(found.candidates.values()) == [None, OF_LYON, OF_LYON, OF_LYON]
+    nothing = await dac(initial_sql="?", entity_linking=NOTHING, dac_correction="?")
+    assert nothing.sql is None and list(nothing.candidates.values()) == [None] * 4
 
 
-async def test_no_sql_at_all_is_none_and_not_an_exception(walk: Guide) -> None:
-    walk.replies = replies(initial_sql="?", entity_linking=NOTHING, dac_correction="?")
-    found = await walk("dac", ALONE, grounded=GROUNDED)
-    assert found.sql is None
-    assert list(found.candidates.values()) == [None] * 4
-
-
-async def test_oracle_parts_are_not_asked_for(walk: Guide) -> None:
+async def test_oracle_parts_are_not_asked_for_and_none_that_no_flow_made_is_taken(dac: Dac) -> None:
     city = Entities(("museum",), (ColumnName("museum", "city"),))
-    oracle = Oracle(city, ParsedSkeleton("select _ from _ where _ = _"))
-    walk.replies = replies()
-    for which, absent in (
-        ("entities", {"entity_linking"}),
-        ("skeleton", {"skeleton_parsing"}),
-        ("both", {"entity_linking", "skeleton_parsing"}),
-    ):
-        found = await walk("dac", ALONE, f"dac.oracle={which}", grounded=GROUNDED, oracle=oracle)
+    oracle = {"oracle": Oracle(city, ParsedSkeleton("select _ from _ where _ = _"))}
+    for which, absent in (("entities", {LINKING}), ("skeleton", {PARSING}), ("both", {LINKING, PARSING})):
+        found = await dac(f"dac.oracle={which}", further=oracle)
         asked = {record.stage for record in found.question_run.records}
-        assert {"entity_linking", "skeleton_parsing"} - asked == absent
+        assert {LINKING, PARSING} - asked == absent
         assert found.sql == OF_LYON
-
-
-async def test_an_oracle_that_no_flow_made_is_refused(walk: Guide) -> None:
-    walk.replies = replies()
-    for which in ("entities", "skeleton", "both"):
         with pytest.raises(ConfigurationError, match=r"dac\.oracle=none"):
-            await walk("dac", ALONE, f"dac.oracle={which}", grounded=GROUNDED)
+            await dac(f"dac.oracle={which}")
 
 
-async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(walk: Guide) -> None:
-    walk.replies = replies(entity_linking=NOTHING, skeleton_parsing={"sql": "SELECT title FROM book"})
-    oracle = Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))
-    found = await walk("dac", ALONE, grounded=GROUNDED, oracle=oracle)
+async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(dac: Dac) -> None:
+    oracle = {"oracle": Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))}
+    parsed = {"sql": "SELECT title FROM book"}
+    found = await dac(entity_linking=NOTHING, skeleton_parsing=parsed, further=oracle)
     assert found.sql == FIRST
-    assert {"entity_linking", "skeleton_parsing"} <= {record.stage for record in found.question_run.records}
+    assert {LINKING, PARSING} <= {record.stage for record in found.question_run.records}
 
 
 async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
@@ -444,25 +361,20 @@ async def test_rsl_sql_is_followed_by_the_correction(walk: Guide) -> None:
     found = await walk("rsl-sql+dac", ALONE, grounded=GROUNDED)
     labels = labels_of(found)
     assert labels[labels.index("self_correction") :] == [
-        "self_correction", "question_values", "execution_feedback", "entity_linking", "skeleton_parsing",
-        "dac_correction",
+        "self_correction", VALUES, EXECUTION, LINKING, PARSING, CORRECTION
     ]  # fmt: skip
     assert list(found.candidates)[3:] == [
-        "4_self_correction",
-        "5_dac_execution",
-        "6_dac_entities",
-        "7_dac_skeleton",
-    ]
-    assert found.candidates["4_self_correction"] == FIRST
-    assert found.sql == OF_LYON
+        "4_self_correction", "5_dac_execution", "6_dac_entities", "7_dac_skeleton"
+    ]  # fmt: skip
+    assert (found.candidates["4_self_correction"], found.sql) == (FIRST, OF_LYON)
     off = await walk("rsl-sql", grounded=GROUNDED)
     assert list(off.candidates)[-1] == "4_self_correction"
 
 
-@pytest.mark.parametrize("part", ["entity_linking", "skeleton_parsing"])
+@pytest.mark.parametrize("part", [LINKING, PARSING])
 async def test_a_part_that_fails_leaves_the_other_recorded(bench: Bench, part: str) -> None:
     def asked(body: Body) -> str:
-        return "entity_linking" if '"alignment"' in body["messages"][-1]["content"] else "skeleton_parsing"
+        return LINKING if '"alignment"' in body["messages"][-1]["content"] else PARSING
 
     def answer(body: Body) -> str:
         if asked(body) == part:
@@ -480,7 +392,7 @@ async def test_a_part_that_fails_leaves_the_other_recorded(bench: Bench, part: s
     recorded = {
         record.stage: len(record.calls) for record in question_run.records if record.calls or record.error
     }
-    assert recorded == {"entity_linking": 1, "skeleton_parsing": 1} | {part: 0}
+    assert recorded == {LINKING: 1, PARSING: 1} | {part: 0}
 
 
 async def test_a_sql_that_is_not_written_leaves_the_others_recorded(bench: Bench) -> None:

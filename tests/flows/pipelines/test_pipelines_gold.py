@@ -30,6 +30,8 @@ from tests.support.prefect_home import Served, in_flow
 from tests.support.question_runs import stages_run
 from tests.support.stage_bench import MUSEUM, build, fake_settings
 
+pytestmark = pytest.mark.slow
+
 MARKER = "xq_gold_7f3a_xq"
 TRAINING = "xq_training_91c_xq"
 BIRD = {
@@ -62,21 +64,11 @@ class Files:
 
     def gold(self, marker: str) -> None:
         """Write the questions with this marker in their gold, and training questions that give two of them away."""
-        self.write(
-            "dev.json",
-            [
-                entry(1, "How many museums of Lyon are there?", f"SELECT COUNT(*) AS {marker} FROM museum"),
-                entry(2, "Which cities are there?", f"SELECT city AS {marker} FROM museum"),
-            ],
-        )
-        self.write(
-            "train.json",
-            [
-                entry(100, "How many museums of Lyon are there?", f"SELECT COUNT(*) AS {marker} FROM museum"),
-                entry(101, "Which towns?", f"SELECT city AS {marker} FROM museum"),
-                entry(102, "How many museums has Ghent?", f"SELECT COUNT(*) AS {TRAINING} FROM museum"),
-            ],
-        )
+        count, city = f"SELECT COUNT(*) AS {marker} FROM museum", f"SELECT city AS {marker} FROM museum"
+        lyon = "How many museums of Lyon are there?"
+        self.write("dev.json", [entry(1, lyon, count), entry(2, "Which cities are there?", city)])
+        further = entry(102, "How many museums has Ghent?", f"SELECT COUNT(*) AS {TRAINING} FROM museum")
+        self.write("train.json", [entry(100, lyon, count), entry(101, "Which towns?", city), further])
 
     def answer_key(self, marker: str) -> None:
         """Correct both golds by SQL with this marker, and let a training question give one of them away."""
@@ -94,12 +86,16 @@ class Files:
         (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
 
     def load(self, home: Home) -> Benchmark:
-        return load_benchmark(
-            BenchmarkSettings.model_validate({**BIRD, "answer_keys": self.keys}),
-            data=self.data,
-            home=home.path,
-            conf=find_conf(),
-        )
+        settings = BenchmarkSettings.model_validate({**BIRD, "answer_keys": self.keys})
+        return load_benchmark(settings, data=self.data, home=home.path, conf=find_conf())
+
+
+def files_in(*homes: Home) -> list[Path]:
+    return [path for home in homes for path in home.path.rglob("*") if path.is_file()]
+
+
+def with_the_marker(files: Sequence[Path]) -> list[Path]:
+    return [path for path in files if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
 
 
 @pytest.fixture
@@ -150,13 +146,11 @@ async def evaluated(
                 SqlWorkers(1) as workers,
                 open_backbone(settings.backbone, RunResources(cache)) as backbone,
             ):
-                runner = QuestionRunner(
-                    settings,
-                    QuestionInputs(databases, demonstrations),
+                tools, inputs = (
                     Tools(MeteredBackbone(backbone), workers),
-                    results,
-                    TaskRuns(results),
+                    QuestionInputs(databases, demonstrations),
                 )
+                runner = QuestionRunner(settings, inputs, tools, results, TaskRuns(results))
                 question_runs = [runner.question_run(question) for question in benchmark.questions]
                 outcomes = [await runner.run(question_run) for question_run in question_runs]
                 return outcomes, sum(stages_run(question_run) for question_run in question_runs)
@@ -164,7 +158,6 @@ async def evaluated(
     return await in_flow(work)
 
 
-@pytest.mark.slow
 async def test_gold_is_in_nothing_that_is_sent_or_kept(
     files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:
@@ -178,15 +171,13 @@ async def test_gold_is_in_nothing_that_is_sent_or_kept(
     with open_reply_cache(prefect_home.replies) as cache:  # compressed where it lies
         exported = [json.dumps(asdict(entry)) for entry in cache.entries()]
     assert len(exported) == len(sent) and not [text for text in exported if MARKER in text]
-    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
-    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
+    kept = files_in(prefect_home, prefect_api.home)
     stages = {key.partition("/")[0] for key in kept_results(prefect_home)}
     assert stages >= {"forward_link", "self_correction"}
     assert {path.name for path in kept} >= {"stages.sqlite", "replies.sqlite"}
-    assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
+    assert with_the_marker(kept) == []
 
 
-@pytest.mark.slow
 async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
     files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:
@@ -204,12 +195,9 @@ async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
     assert not [text for text in sent if MARKER in text]
 
     assert sum(TRAINING in text for text in sent) >= 10, "every prompt of DAC shows demonstrations"
-    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
-    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
-    assert not [path for path in kept if MARKER.encode() in path.read_bytes() or MARKER in str(path)]
+    assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []
 
 
-@pytest.mark.slow
 async def test_corrected_golds_are_in_nothing_that_is_sent_or_kept_and_change_no_key(
     files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:
@@ -217,17 +205,12 @@ async def test_corrected_golds_are_in_nothing_that_is_sent_or_kept_and_change_no
     asked = len(sql_server.requests)
     files.answer_key(MARKER)
     second, again = await evaluated(files, prefect_home, sql_server)
-    assert executed > 0 and again == 0, (
-        "the one new training question is a corrected gold, so it is not shown"
-    )
+    assert executed > 0 and again == 0, "the new training question is a corrected gold, and is not shown"
     assert len(sql_server.requests) == asked
     assert [outcome.sql for outcome in first] == [outcome.sql for outcome in second]
-    kept = [path for path in prefect_home.path.rglob("*") if path.is_file()]
-    kept += [path for path in prefect_api.home.path.rglob("*") if path.is_file()]
-    assert not [path for path in kept if MARKER.encode() in path.read_bytes()]
+    assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []
 
 
-@pytest.mark.slow
 async def test_another_gold_changes_no_key(files: Files, sql_server: FakeOpenAI, prefect_home: Home) -> None:
     first, executed = await evaluated(files, prefect_home, sql_server)
     asked = len(sql_server.requests)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tests.support.guide import GOOD, OTHER, Guide
+from tests.support.guide import GOOD, OTHER, REPLIES, Guide
 from tests.support.stage_bench import QUESTION
 
 EMPTY, WRONG = "SELECT name FROM museum WHERE id > 9", "SELECT nam FROM museum"
@@ -21,7 +21,7 @@ def schema_in(prompt: str) -> str:
     return prompt.partition("### Schema\n")[2].partition("\n\n")[0]
 
 
-async def test_the_four_steps_take_seven_calls_when_nothing_needs_correction(walk: Guide) -> None:
+async def test_the_four_steps_take_seven_calls_and_twelve_when_nothing_helps(walk: Guide) -> None:
     found = await walk()
     assert found.stages == DEFAULT
     assert found.calls == 7
@@ -33,9 +33,6 @@ async def test_the_four_steps_take_seven_calls_when_nothing_needs_correction(wal
         "4_self_correction": OTHER,
     }
     assert found.record.notes == []
-
-
-async def test_it_takes_twelve_calls_when_nothing_helps_and_the_last_sql_is_kept(walk: Guide) -> None:
     empty = [{"sql": f"{EMPTY} AND {number}"} for number in range(4)] + [{"sql": EMPTY}]
     walk.replies |= {"self_correction": empty, "binary_selection": {"sql": WRONG}}
     found = await walk()
@@ -62,20 +59,19 @@ async def test_links_go_both_ways_and_what_follows_sees_their_union_only(walk: G
     assert "`opened in`" in schema_in(found.asked["preliminary_sql"][0])
     assert "`opened in`" in schema_in(found.asked["forward_link"][0])
     assert schema_in(found.asked["forward_link"][1]) == schema_in(found.asked["augmented_sql"][0])
+    parsed = await walk("rsl-sql", "linking.backward.match=parsed")
+    assert [str(column) for column in parsed.record.links["backward"].columns] == ["order.museum_id"]
 
 
-@pytest.mark.parametrize(
-    ("directions", "shown"),
-    [
-        ("both", "# `museum`(`name`, `city`)\n# `guide`(`language`)"),
-        ("forward", "# `museum`(`name`, `city`)"),
-        ("backward", "# `guide`(`language`)"),
-        (
-            "none",
-            "# `museum`(`id`, `name`, `opened in`, `city`)\n# `order`(`id`, `museum_id`, `total.eur`, `no``te`)",
-        ),
-    ],
-)
+WHOLE = "# `museum`(`id`, `name`, `opened in`, `city`)\n# `order`(`id`, `museum_id`, `total.eur`, `no``te`)"
+
+
+@pytest.mark.parametrize(("directions", "shown"), [
+    ("both", "# `museum`(`name`, `city`)\n# `guide`(`language`)"),
+    ("forward", "# `museum`(`name`, `city`)"),
+    ("backward", "# `guide`(`language`)"),
+    ("none", WHOLE),
+])  # fmt: skip
 async def test_the_schema_is_reduced_to_the_directions_asked_for(
     walk: Guide, directions: str, shown: str
 ) -> None:
@@ -83,17 +79,6 @@ async def test_the_schema_is_reduced_to_the_directions_asked_for(
     found = await walk("rsl-sql", f"linking.directions={directions}", "linking.backward.match=word")
     assert schema_in(found.asked["augmented_sql"][0]).startswith(shown)
     assert list(found.record.links) == ["forward", "backward", "both"]
-
-
-async def test_the_gold_s_schema_is_for_evaluations_only(walk: Guide) -> None:
-    with pytest.raises(ConfigurationError, match="there is nothing from the gold SQL"):
-        await walk("rsl-sql", "linking.directions=gold")
-
-
-async def test_the_match_of_the_backward_link_is_a_switch(walk: Guide) -> None:
-    walk.replies["preliminary_sql"] = {"sql": 'SELECT museum_id FROM "order"'}
-    found = await walk("rsl-sql", "linking.backward.match=parsed")
-    assert [str(column) for column in found.record.links["backward"].columns] == ["order.museum_id"]
 
 
 async def test_a_reduced_schema_has_the_foreign_keys_of_its_columns_and_no_others(walk: Guide) -> None:
@@ -109,30 +94,26 @@ async def test_a_reduced_schema_has_the_foreign_keys_of_its_columns_and_no_other
     assert "`guide`" not in with_keys.asked["augmented_sql"][0]
 
 
-async def test_an_empty_link_falls_back_to_the_full_schema(walk: Guide) -> None:
+async def test_an_empty_link_falls_back_to_the_full_schema_and_the_gold_s_is_for_evaluations_only(
+    walk: Guide,
+) -> None:
     walk.replies |= {"forward_link": {"tables": [], "columns": []}, "preliminary_sql": {"sql": "SELECT 1"}}
     found = await walk(question=replace(QUESTION, evidence=""))
     assert not found.record.links["both"].columns
     assert schema_in(found.asked["augmented_sql"][0]) == schema_in(found.asked["forward_link"][0])
+    with pytest.raises(ConfigurationError, match="there is nothing from the gold SQL"):
+        await walk("rsl-sql", "linking.directions=gold")
 
 
 async def test_iterations_pass_on_what_was_linked_and_unite_it(walk: Guide) -> None:
+    linked = (["museum.name"], ["order.total.eur"], ["museum.opened in"], [])
+    written = ("SELECT language FROM guide", "SELECT 2", "SELECT 3")
     walk.replies |= {
-        "forward_link": [
-            {"tables": [], "columns": ["museum.name"]},
-            {"tables": [], "columns": ["order.total.eur"]},
-            {"tables": [], "columns": ["museum.opened in"]},
-            {"tables": [], "columns": []},
-        ],
-        "preliminary_sql": [
-            {"sql": "SELECT language FROM guide"},
-            {"sql": "SELECT 2"},
-            {"sql": "SELECT 3"},
-        ],
+        "forward_link": [{"tables": [], "columns": columns} for columns in linked],
+        "preliminary_sql": [{"sql": sql} for sql in written],
     }
-    found = await walk(
-        "rsl-sql", "linking.iterations=3", "linking.forward.hint_source=none", "linking.backward.match=word"
-    )
+    settings = ("linking.iterations=3", "linking.forward.hint_source=none", "linking.backward.match=word")
+    found = await walk("rsl-sql", *settings)
     first, second, third, elements = found.asked["forward_link"]
     hint = "### Linked so far\n"
     assert hint not in first and hint not in elements
@@ -142,11 +123,8 @@ async def test_iterations_pass_on_what_was_linked_and_unite_it(walk: Guide) -> N
         "museum.name", "museum.opened in", "order.total.eur", "guide.language",
     ]  # fmt: skip
     assert found.candidates["1_preliminary_sql"] == "SELECT 3"
-    assert found.stages[:9] == [
-        "forward_link", "preliminary_sql", "backward_link",
-        "forward_link 2", "preliminary_sql 2", "backward_link 2",
-        "forward_link 3", "preliminary_sql 3", "backward_link 3",
-    ]  # fmt: skip
+    steps = ("forward_link", "preliminary_sql", "backward_link")
+    assert found.stages[:9] == [f"{step}{number}" for number in ("", " 2", " 3") for step in steps]
 
 
 async def test_an_iteration_without_sql_keeps_that_of_the_one_before(walk: Guide) -> None:
@@ -161,21 +139,18 @@ async def test_the_augmentation_is_asked_for_all_at_once(walk: Guide) -> None:
     assert walk.bench.server.most_in_flight == 3
 
 
-@pytest.mark.parametrize(
-    ("switch", "stage", "section"),
-    [
-        ("elements", "augmentation_elements", "### Linked columns"),
-        ("keywords", "augmentation_keywords", "### Keywords that may be needed"),
-        ("conditions", "augmentation_conditions", "### Conditions in the question"),
-    ],
-)
+@pytest.mark.parametrize(("switch", "section"), [
+    ("elements", "### Linked columns"),
+    ("keywords", "### Keywords that may be needed"),
+    ("conditions", "### Conditions in the question"),
+])  # fmt: skip
 async def test_a_part_of_the_augmentation_that_is_off_is_neither_asked_for_nor_shown(
-    walk: Guide, switch: str, stage: str, section: str
+    walk: Guide, switch: str, section: str
 ) -> None:
     on, off = await walk(), await walk("rsl-sql", f"augmentation.{switch}=false")
     assert section in on.asked["augmented_sql"][0]
     assert section not in off.asked["augmented_sql"][0]
-    assert set(on.stages) - set(off.stages) == {stage}
+    assert set(on.stages) - set(off.stages) == {f"augmentation_{switch}"}
     assert off.calls == on.calls - 1
 
 
@@ -195,13 +170,12 @@ async def test_descriptions_that_are_off_are_shown_nowhere(walk: Guide) -> None:
     assert heading not in on.asked["preliminary_sql"][0]
 
 
-async def test_without_selection_the_second_sql_goes_on(walk: Guide) -> None:
+async def test_without_selection_the_second_sql_goes_on_and_without_rounds_there_is_no_correction(
+    walk: Guide,
+) -> None:
     found = await walk("rsl-sql", "selection.enabled=false")
     assert "binary_selection" not in found.stages
     assert found.candidates["3_binary_selection"] == OTHER == found.sql
-
-
-async def test_without_rounds_there_is_no_correction(walk: Guide) -> None:
     walk.replies["binary_selection"] = {"sql": WRONG}
     for before in ("true", "false"):
         found = await walk("rsl-sql", "correction.rounds=0", f"correction.before_selection={before}")
@@ -248,46 +222,38 @@ async def test_the_shown_demonstrations_have_their_evidence_only_where_asked_for
         assert not any("zoo" in prompt for prompt in found.asked["forward_link"])
 
 
-@pytest.mark.parametrize(
-    ("override", "template", "shown"),
-    [
-        ("prompt.schema_format=create_table", "preliminary_sql", "CREATE TABLE museum ("),
-        ("prompt.schema_format=m_schema", "augmented_sql", "# Table: museum"),
-        ("prompt.sample_rows=1", "forward_link", "# museum(id: 1, name: 'Glass House', "),
-        ("linking.forward.max_columns_per_table=4", "forward_link", "at most 4 columns"),
-        ("selection.rows_shown=1", "binary_selection", "\nGlass House\n(3 rows, first 1 shown)\n\n"),
-        ("prompt.demonstrations_first=true", "augmented_sql", "queries.\n\n### Examples\nQuestion: "),
-        ("prompt.longest_value=4", "forward_link", "'Glas...'"),
-        ("linking.descriptions=true", "preliminary_sql", "The year in which it opened."),
-    ],
-)
+@pytest.mark.parametrize(("override", "template", "shown"), [
+    ("prompt.schema_format=create_table", "preliminary_sql", "CREATE TABLE museum ("),
+    ("prompt.schema_format=m_schema", "augmented_sql", "# Table: museum"),
+    ("prompt.sample_rows=1", "forward_link", "# museum(id: 1, name: 'Glass House', "),
+    ("linking.forward.max_columns_per_table=4", "forward_link", "at most 4 columns"),
+    ("selection.rows_shown=1", "binary_selection", "\nGlass House\n(3 rows, first 1 shown)\n\n"),
+    ("prompt.demonstrations_first=true", "augmented_sql", "queries.\n\n### Examples\nQuestion: "),
+    ("prompt.longest_value=4", "forward_link", "'Glas...'"),
+    ("linking.descriptions=true", "preliminary_sql", "The year in which it opened."),
+])  # fmt: skip
 async def test_a_setting_reaches_the_prompts(walk: Guide, override: str, template: str, shown: str) -> None:
     walk.replies["preliminary_sql"] = {"sql": "SELECT name FROM museum ORDER BY id"}
     assert shown not in (await walk()).asked[template][-1]
     assert shown in (await walk("rsl-sql", override)).asked[template][-1]
 
 
-@pytest.mark.parametrize(
-    ("override", "heading"), [("sample_rows=0", "Sample rows"), ("foreign_keys=false", "Foreign keys")]
-)
-async def test_a_part_of_the_schema_that_is_off_is_shown_nowhere(
-    walk: Guide, override: str, heading: str
+@pytest.mark.parametrize(("override", "templates", "shown"), [
+    ("selection.counts=false", ["binary_selection"], "(1 row)"),
+    ("selection.demonstrations=false", ["binary_selection"], "### Examples"),
+    ("linking.shown=none", ["preliminary_sql"], "### Linked"),
+    ("correction.augmentation=false", ["self_correction"], "### Keywords that may be needed\nDISTINCT"),
+    ("correction.augmentation=false", ["self_correction"], "### Conditions in the question\n- of Lyon"),
+    ("prompt.sample_rows=0", list(REPLIES), "### Sample values"),
+    ("prompt.foreign_keys=false", list(REPLIES), "### Foreign keys"),
+])  # fmt: skip
+async def test_a_setting_takes_a_part_of_the_prompts_away(
+    walk: Guide, override: str, templates: list[str], shown: str
 ) -> None:
-    found = await walk("rsl-sql", f"prompt.{override}")
-    assert not any(f"### {heading}" in prompt for prompts in found.asked.values() for prompt in prompts)
-
-
-async def test_settings_take_parts_of_the_prompts_away(walk: Guide) -> None:
     walk.replies |= {"binary_selection": {"sql": EMPTY}}
-    for override, template, shown in (
-        ("selection.counts=false", "binary_selection", "(1 row)"),
-        ("selection.demonstrations=false", "binary_selection", "### Examples"),
-        ("linking.shown=none", "preliminary_sql", "### Linked"),
-        ("correction.augmentation=false", "self_correction", "### Keywords that may be needed\nDISTINCT"),
-        ("correction.augmentation=false", "self_correction", "### Conditions in the question\n- of Lyon"),
-    ):
-        assert shown in (await walk()).asked[template][0]
-        assert shown not in (await walk("rsl-sql", override)).asked[template][0]
+    plain, without = await walk(), await walk("rsl-sql", override)
+    for walked, there in ((plain, True), (without, False)):
+        assert any(shown in walked.asked[template][0] for template in templates) is there
 
 
 async def test_sql1_is_shown_what_the_model_named_and_the_hints_join_the_link_afterwards(walk: Guide) -> None:

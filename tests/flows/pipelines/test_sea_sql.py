@@ -21,6 +21,7 @@ REPLIES: dict[str, Any] = {
     "execution_correction": {"sql": GOOD},
 }
 Sea = Callable[..., Any]
+Other = Callable[..., EndpointBackbone]
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def sea(walk: Guide, tmp_path: File) -> Sea:
 
 
 @pytest.fixture
-def other(open_fake: Callable[..., EndpointBackbone]) -> Callable[..., EndpointBackbone]:
+def other(open_fake: Callable[..., EndpointBackbone]) -> Other:
     """Make a second backbone, at the same server."""
     return lambda **changes: open_fake(name="small", model="small-1", **changes)
 
@@ -46,13 +47,12 @@ async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) 
     assert walked.sql == GOOD
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
     assert walked.question_run.in_order[2].skipped == "no eliminator is configured"
-    assert walked.candidates == {
-        "1_preliminary_sql": GOOD,
-        "2_execution_adjustment": GOOD,
-    }
+    assert walked.candidates == {"1_preliminary_sql": GOOD, "2_execution_adjustment": GOOD}
 
 
-async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[..., EndpointBackbone]) -> None:
+async def test_the_eliminator_is_another_backbone_and_may_come_after_the_adjustment(
+    sea: Sea, other: Other
+) -> None:
     async with other() as client:
         walked = await sea(eliminator=MeteredBackbone(client))
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
@@ -60,15 +60,16 @@ async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[...,
     by_stage = {record.stage: [call.model for call in record.calls] for record in walked.question_run.records}
     assert by_stage["zero_shot_sql"] == ["fake-1"] and by_stage["bias_elimination"] == ["small-1"]
     assert walked.record.notes == []
+    async with other() as client:
+        walked = await sea("bias_elimination.after_adjustment=true", eliminator=MeteredBackbone(client))
+    assert walked.stages == ["value_retrieval", "zero_shot_sql", "execution_adjustment", "bias_elimination"]
+    assert walked.candidates["3_bias_elimination"] == walked.sql == OTHER
 
 
-async def test_what_fails_is_adjusted(sea: Sea) -> None:
+async def test_what_fails_is_adjusted_and_what_still_fails_stays_and_is_marked(sea: Sea) -> None:
     walked = await sea(zero_shot_sql=WRONG)
     assert walked.candidates == {"1_preliminary_sql": WRONG, "2_execution_adjustment": GOOD}
     assert walked.sql == GOOD
-
-
-async def test_what_still_fails_stays_and_is_marked(sea: Sea) -> None:
     walked = await sea(
         "execution_adjustment.rounds=2", zero_shot_sql=WRONG, execution_correction={"sql": "SELECT x"}
     )
@@ -76,7 +77,7 @@ async def test_what_still_fails_stays_and_is_marked(sea: Sea) -> None:
     assert "the final SQL still fails: error" in walked.record.notes
 
 
-async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., EndpointBackbone]) -> None:
+async def test_each_step_can_be_switched_off(sea: Sea, other: Other) -> None:
     async with other() as client:
         small = MeteredBackbone(client)
         walked = await sea(
@@ -86,21 +87,17 @@ async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., Endp
     assert walked.candidates == {"1_preliminary_sql": GOOD} and walked.record.notes == []
 
 
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (0, "`city`)"),
-        (1, "`city`: 'Lyon')"),
-        (2, "`city`: 'Lyon' | 'Ghent')"),
-        (3, "`city`: 'Lyon' | 'Ghent')"),
-    ],
-)
+@pytest.mark.parametrize(("number", "shown"), [
+    (0, "`city`)"),
+    (1, "`city`: 'Lyon')"),
+    (2, "`city`: 'Lyon' | 'Ghent')"),
+    (3, "`city`: 'Lyon' | 'Ghent')"),
+])  # fmt: skip
 async def test_as_many_values_are_shown_as_the_settings_say(sea: Sea, number: int, shown: str) -> None:
     walked = await sea(f"prompt.values_per_column={number}")
     (prompt,) = walked.asked["zero_shot_sql"]
-    assert shown in prompt
+    assert shown in prompt and "`order`.`museum_id` = `museum`.`id`" in prompt
     assert ("value_retrieval" in walked.stages) == bool(number)
-    assert "`order`.`museum_id` = `museum`.`id`" in prompt
 
 
 async def test_sample_rows_can_be_shown_instead(sea: Sea) -> None:
@@ -116,9 +113,7 @@ async def test_concatenations_are_taken_apart_only_if_asked_for(sea: Sea) -> Non
     assert walked.sql == walked.candidates["3_rewrite_concat"] == "SELECT name, city FROM museum"
 
 
-async def test_no_readable_reply_goes_on_to_the_adjustment(
-    sea: Sea, other: Callable[..., EndpointBackbone]
-) -> None:
+async def test_no_readable_reply_goes_on_to_the_adjustment(sea: Sea, other: Other) -> None:
     async with other() as client:
         walked = await sea(eliminator=MeteredBackbone(client), zero_shot_sql="I cannot.")
     assert "bias_elimination" not in walked.stages
@@ -129,9 +124,7 @@ async def test_no_readable_reply_goes_on_to_the_adjustment(
     }
 
 
-async def test_an_eliminator_that_is_down_costs_no_question(
-    sea: Sea, other: Callable[..., EndpointBackbone]
-) -> None:
+async def test_an_eliminator_that_is_down_costs_no_question(sea: Sea, other: Other) -> None:
     with FakeOpenAI() as down:
         down.always(server_error())
         async with other(base_url=down.base_url) as client:
@@ -143,9 +136,7 @@ async def test_an_eliminator_that_is_down_costs_no_question(
     assert [record.stage for record in failed] == ["bias_elimination"]
 
 
-async def test_an_eliminator_that_never_will_answer_ends_the_run(
-    sea: Sea, other: Callable[..., EndpointBackbone]
-) -> None:
+async def test_an_eliminator_that_never_will_answer_ends_the_run(sea: Sea, other: Other) -> None:
     with FakeOpenAI() as broke:
         broke.always(quota_exhausted())
         async with other(base_url=broke.base_url) as client:
@@ -202,11 +193,8 @@ async def test_other_pipelines_show_retrieved_values_when_told(
     assert "city: 'Lyon' | NULL | 'Ghent')\n" in plain.asked["preliminary_sql"][0]
     assert "city: 'Lyon')\n" in walked.asked["preliminary_sql"][0]
     assert walked.sql == plain.sql
-
-
-async def test_a_flow_that_forgets_the_values_is_told(walk: Guide) -> None:
     with pytest.raises(RuntimeError, match="has to give a context `values`"):
-        await walk("few-shot", "prompt.values=retrieved")
+        await walk(pipeline, "prompt.values=retrieved")
 
 
 async def test_sea_sql_is_zero_shot_unless_demonstrations_are_asked_for(sea: Sea) -> None:
@@ -215,12 +203,3 @@ async def test_sea_sql_is_zero_shot_unless_demonstrations_are_asked_for(sea: Sea
         shown = (await sea(f"demonstrations.k={k}")).asked["zero_shot_sql"][0]
         assert shown.partition("### Examples")[2].count("\nSQL: ") == k
         assert shown.endswith("### Query\nSELECT")
-
-
-async def test_bias_can_be_eliminated_after_the_adjustment(
-    sea: Sea, other: Callable[..., EndpointBackbone]
-) -> None:
-    async with other() as client:
-        walked = await sea("bias_elimination.after_adjustment=true", eliminator=MeteredBackbone(client))
-    assert walked.stages == ["value_retrieval", "zero_shot_sql", "execution_adjustment", "bias_elimination"]
-    assert walked.candidates["3_bias_elimination"] == walked.sql == OTHER

@@ -1,15 +1,18 @@
-"""States of more flow runs than Prefect's server gives at a time, and their end, on a real Prefect server."""
+"""Flow runs on a real Prefect server: more than it gives at a time, their end, and old ones that are removed."""
 
+import datetime
 import socket
+import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partialmethod
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from prefect import flow
+from prefect import flow, task
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.runtime import flow_run
@@ -25,11 +28,13 @@ from flows.prefect.flow_runs import (
     server_answers,
     states_of,
 )
+from flows.prefect.prefect_records import PrefectRecords
 from flows.prefect.settings import WITH_SERVER, WITHOUT_SERVER, apply
 from flows.runtime.control import Control
 from tasks.core.errors import BackboneError
+from tasks.results.retention import Retention
 from tasks.settings.home import Home
-from tests.support.prefect_home import in_flow
+from tests.support.prefect_home import Served, in_flow
 
 pytestmark = pytest.mark.slow
 
@@ -131,3 +136,41 @@ def test_the_settings_with_a_server_are_prefects_own() -> None:
         for name in path[:-1]:
             field = field.model_fields[name].annotation
         assert WITH_SERVER[variable] == str(field.model_fields[path[-1]].default).lower()
+
+
+@task
+async def one_task() -> int:
+    return 1
+
+
+async def test_prefects_own_vacuum_removes_old_flow_runs_while_the_server_runs(
+    prefect_api: Served, prefect_home: Home
+) -> None:
+    import asyncio
+
+    from prefect.client.orchestration import get_client
+
+    for _ in range(2):
+        assert await in_flow(one_task) == 1
+    path = prefect_api.home.prefect / "prefect.db"
+    store = PrefectRecords("Prefect", path)
+    now = datetime.datetime.now(datetime.UTC)
+    retention = Retention(now - datetime.timedelta(days=30), frozenset(), frozenset())
+    with closing(sqlite3.connect(path, timeout=300)) as connection:
+        (old,) = connection.execute(
+            "SELECT id FROM flow_run WHERE name = (SELECT max(name) FROM flow_run)"
+        ).fetchone()
+        connection.execute(
+            "UPDATE flow_run SET end_time = '2020-01-01 00:00:00.000000', state_type = 'COMPLETED' WHERE id = ?",
+            (old,),
+        )
+        connection.commit()
+    before = store.holding(retention)
+    assert before.removable["flow runs"] == 1
+    await asyncio.to_thread(store.remove, retention)
+    after = store.holding(retention)
+    assert after.counts["flow runs"] == before.counts["flow runs"] - 1
+    assert after.removable == {"flow runs": 0}
+    async with get_client() as client:
+        assert old not in {str(each.id) for each in await client.read_flow_runs()}
+    assert await in_flow(one_task) == 1

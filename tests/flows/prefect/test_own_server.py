@@ -14,42 +14,42 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-import yaml
 
 from flows.prefect.server import MAX_RESTARTS, LocalServer
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine, finish, wait_until
+from tests.support.demo import write_backbone
 from tests.support.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow
 
 
-def test_one_that_does_not_answer_is_started_again_at_the_same_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def without_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Forget the server of other tests."""
     for name in [name for name in os.environ if name.startswith("PREFECT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
 
-    def servers() -> list[psutil.Process]:
-        return [each for each in psutil.Process().children() if "flows.prefect.server" in each.cmdline()]
 
+@pytest.mark.usefixtures("without_server")
+def test_one_that_does_not_answer_is_started_again_at_the_same_address(tmp_path: Path) -> None:
     def answers() -> bool:
         try:
             with urlopen(f"{url}/health", timeout=2) as response:
-                return servers() != [first] and response.status == 200
+                return own_servers(os.getpid()) != [first] and response.status == 200
         except OSError:
             return False
 
-    before = servers()
+    before = own_servers(os.getpid())
     with LocalServer(Home(tmp_path)) as server:
         url = server.wait()
-        (first,) = (each for each in servers() if each not in before)
+        (first,) = (each for each in own_servers(os.getpid()) if each not in before)
         first.send_signal(signal.SIGSTOP)
         wait_until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE)
         wait_until(answers)
-        assert len(servers()) == len(before) + 1
-    assert servers() == before
+        assert len(own_servers(os.getpid())) == len(before) + 1
+    assert own_servers(os.getpid()) == before
 
 
 def test_servers_on_this_machine_are_reached_without_the_proxy_of_the_environment(demo: CommandLine) -> None:
@@ -80,24 +80,11 @@ def own_servers(pid: int) -> list[psutil.Process]:
 def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     tmp_path: Path, built_demo: Path, fake_openai: FakeOpenAI
 ) -> None:
-    fake_openai.delay = lambda body: 2.0
-    backbone = tmp_path / "fake.yaml"
-    backbone.write_text(
-        yaml.safe_dump(
-            {
-                "model": "m",
-                "base_url": fake_openai.base_url,
-                "response_mode": "json_object",
-                "concurrency": 1,
-            }
-        )
-    )
-    line = CommandLine(tmp_path / "home")
-    shutil.copytree(built_demo, line.home)
-    process = line.start(
-        "evaluate", "--benchmark", "demo", "--backbone", str(backbone), "--pipeline", "zero-shot", "--limit", "5",
-        "--json",
-    )  # fmt: skip
+    fake_openai.latency = 2.0
+    backbone = write_backbone(tmp_path / "fake.yaml", fake_openai, concurrency=1)
+    line = CommandLine(Path(shutil.copytree(built_demo, tmp_path / "home")))
+    few = ("--benchmark", "demo", "--pipeline", "zero-shot", "--limit", "5", "--json")
+    process = line.start("evaluate", "--backbone", backbone, *few)
     wait_until(lambda: flow_run_has_begun(line.home), timeout=120)
     for _ in range(MAX_RESTARTS + 1):
         wait_until(lambda: bool(own_servers(process.pid)), timeout=60)
@@ -110,11 +97,10 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     assert "EventsWorker" not in ran.err
 
 
+@pytest.mark.usefixtures("without_server")
 def test_the_next_evaluation_of_a_process_starts_another_in_place_of_one_that_was_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
-        monkeypatch.delenv(name)
     monkeypatch.setattr("flows.prefect.server.MAX_RESTARTS", 0)
     monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "7")
     with LocalServer(Home(tmp_path)) as server:

@@ -32,7 +32,6 @@ def status_of(url: str, headers: dict[str, str]) -> int:
     return connection.getresponse().status
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [
@@ -51,7 +50,6 @@ def test_a_page_of_another_site_creates_nothing(headers: dict[str, str], prefect
     assert status_of(prefect_api.url, {name: value.format(own=own) for name, value in headers.items()}) == 403
 
 
-@pytest.mark.slow
 def test_programs_and_own_pages_are_answered(prefect_api: Served) -> None:
     own = prefect_api.url.removesuffix("/api")
     port = own.rpartition(":")[2]
@@ -59,7 +57,6 @@ def test_programs_and_own_pages_are_answered(prefect_api: Served) -> None:
         assert status_of(prefect_api.url, {"Content-Type": "application/json", **headers}) in (200, 201)
 
 
-@pytest.mark.slow
 async def test_the_servers_own_requests_are_answered(prefect_home: Home) -> None:
     """Those of its automations: they call a webhook, and mark a flow run as crashed."""
     await asyncio.to_thread(migrate, prefect_home.prefect / "prefect.db")

@@ -1,4 +1,4 @@
-"""Stage results in a SQLite file that two use at once: damaged while it is open, or locked when it is begun anew."""
+"""Stage results in a SQLite file that two use at once, and in files that machines share."""
 
 import random
 import sqlite3
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from flows.prefect import stage_results
-from flows.prefect.stage_results import StageDatabase
-from tasks.core.errors import StoreError
+from flows.prefect.stage_results import StageDatabase, open_results
+from tasks.core.errors import ConfigurationError, StoreError
+from tasks.settings.home import Home
 
 
 @pytest.fixture
@@ -80,3 +81,34 @@ async def test_a_row_with_values_of_another_type_counts_as_missing(path: Path, c
         with closing(sqlite3.connect(path)) as other, other:
             other.execute(f"UPDATE entry SET {column} = x'80049500'")
         assert await results.read("s/1") is None
+
+
+RESULT = {"value": {"tables": ["museum"], "note": "Überblick"}, "calls": [], "made_by": "run/7"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the results."""
+    monkeypatch.setenv("CROSSCHECK_STAGES", str(tmp_path / "stages"))
+    return tmp_path / "stages"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"result": "{"}', b"\xff", b"[]"])
+async def test_a_record_that_cannot_be_read_counts_as_missing(
+    folder: Path, tmp_path: Path, content: bytes
+) -> None:
+    results = open_results(Home(tmp_path))
+    (folder / "forward_link").mkdir()
+    (folder / "forward_link" / "abc").write_bytes(content)
+    assert await results.read("forward_link/abc") is None
+    await results.write("forward_link/abc", RESULT)
+    another = open_results(Home(tmp_path))
+    assert await another.read("forward_link/abc") == RESULT
+    assert await another.read("forward_link/absent") is None
+
+
+async def test_a_folder_that_cannot_be_made_is_said(folder: Path, tmp_path: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(ConfigurationError, match="cannot be kept in") as caught:
+        open_results(Home(tmp_path))
+    assert "CROSSCHECK_STAGES" in str(caught.value)

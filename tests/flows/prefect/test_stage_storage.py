@@ -1,7 +1,6 @@
 """Results of stages in remote storage: found by everybody, awaited by nobody else, and never taken for missing."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +35,11 @@ QUESTION = Question("1", "How many?", "shop")
 RAN: list[str] = []
 
 
+def key_of(question: Question) -> str:
+    key: str = counted.key({"question": question})  # type: ignore[attr-defined]
+    return key
+
+
 @stage()
 async def counted(question: Question) -> str:
     """Note that it ran."""
@@ -49,19 +53,9 @@ def nothing_ran() -> None:
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Name a place in CROSSCHECK_STAGES, as the user does."""
-
-    def name(place: str) -> None:
-        monkeypatch.setenv("CROSSCHECK_STAGES", place)
-
-    return name
-
-
-@pytest.fixture
-def far(named: Callable[[str], None], network: Network) -> Network:
-    """The network to the storage that is named."""
-    named(URL)
+def far(monkeypatch: pytest.MonkeyPatch, network: Network) -> Network:
+    """The network to the storage that is named in CROSSCHECK_STAGES."""
+    monkeypatch.setenv("CROSSCHECK_STAGES", URL)
     return network
 
 
@@ -76,7 +70,6 @@ async def answer(home: Home, question: Question = QUESTION) -> tuple[str, Questi
     return await in_flow(work)
 
 
-@pytest.mark.slow
 async def test_what_one_machine_persisted_another_restores(
     far: Network, prefect_home: Home, tmp_path: Path
 ) -> None:
@@ -124,8 +117,7 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
             self.task_runs = TaskRuns(self.store)
 
         async def restore(self, question: Question) -> Outcome | None:
-            key = counted.key({"question": question})  # type: ignore[attr-defined]
-            return Outcome(question.id, "SELECT 1") if await self.store.read(key) else None
+            return Outcome(question.id, "SELECT 1") if await self.store.read(key_of(question)) else None
 
     async def fill() -> None:
         with in_question_run(QuestionRun(QUESTION, None, TaskRuns(open_results(prefect_home)))):
@@ -161,19 +153,18 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
 ) -> None:
     monkeypatch.setattr(results_module, "RETRY_DELAYS_S", (0.0, 0.0))
     await answer(prefect_home)
-    key = counted.key({"question": QUESTION})  # type: ignore[attr-defined]
 
     async def work() -> None:
         store = open_results(prefect_home)
         assert await store.read("counted/absent") is None
         far.cut, before = True, far.calls
         with pytest.raises(StoreError, match="run the same command again to continue"):
-            await store.read(key)
+            await store.read(key_of(QUESTION))
         assert far.calls == before + 3
         with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):
             await counted(QUESTION)
         far.cut = False
-        assert await store.read(key) is not None
+        assert await store.read(key_of(QUESTION)) is not None
 
     await in_flow(work)
     assert RAN == ["How many?"]
@@ -185,14 +176,11 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
     monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
     one_stage = SimpleNamespace(answer=lambda question, context: counted(question))
     monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
-    pipeline = SimpleNamespace(kind="one-stage", candidates=CandidateSettings())
-    benchmark = SimpleNamespace(timeout_s=1.0)
     settings: Any = SimpleNamespace(
-        pipeline=pipeline,
-        benchmark=benchmark,
-        backbone=SimpleNamespace(context_tokens=None),
+        pipeline=SimpleNamespace(kind="one-stage", candidates=CandidateSettings()),
+        benchmark=SimpleNamespace(timeout_s=1.0), backbone=SimpleNamespace(context_tokens=None),
         home=str(prefect_home.path),
-    )
+    )  # fmt: skip
     nothing: Any = None
 
     async def work() -> None:
@@ -222,7 +210,7 @@ async def test_a_short_interruption_is_waited_for(
     async def work() -> Any:
         store = open_results(prefect_home)
         far.cut, before = True, far.calls
-        reading = asyncio.ensure_future(store.read(counted.key({"question": QUESTION})))  # type: ignore[attr-defined]
+        reading = asyncio.ensure_future(store.read(key_of(QUESTION)))
         while far.calls < before + 2:
             await asyncio.sleep(0.01)
         far.cut = False
@@ -233,7 +221,7 @@ async def test_a_short_interruption_is_waited_for(
 
 async def test_a_record_that_was_cut_off_is_made_anew(far: Network, prefect_home: Home) -> None:
     await answer(prefect_home)
-    path = f"{URL}/{counted.key({'question': QUESTION})}"  # type: ignore[attr-defined]
+    path = f"{URL}/{key_of(QUESTION)}"
     whole = FarFileSystem().cat_file(path)
     FarFileSystem().pipe_file(path, whole[: len(whole) // 2])
     _, question_run = await answer(prefect_home)
@@ -242,21 +230,17 @@ async def test_a_record_that_was_cut_off_is_made_anew(far: Network, prefect_home
     assert stages_run(question_run) == 0
 
 
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("nowhere://bucket/stages", "nowhere"),
-        ("s3://bucket/stages", "s3fs"),
-        ("ftp://127.0.0.1:1/stages", "refused"),
-        ("s3://user:secret@bucket/stages", "has a password in it"),
-        ("s3:///stages", "names no bucket or host"),
-    ],
-)
+@pytest.mark.parametrize(("place", "said"), [
+    ("nowhere://bucket/stages", "nowhere"),
+    ("s3://bucket/stages", "s3fs"),
+    ("ftp://127.0.0.1:1/stages", "refused"),
+    ("s3://user:secret@bucket/stages", "has a password in it"),
+    ("s3:///stages", "names no bucket or host"),
+])  # fmt: skip
 def test_a_place_that_cannot_be_used_is_said_with_what_to_do(
-    named: Callable[[str], None], prefect_home: Home, place: str, said: str
+    monkeypatch: pytest.MonkeyPatch, prefect_home: Home, place: str, said: str
 ) -> None:
-    named(place)
+    monkeypatch.setenv("CROSSCHECK_STAGES", place)
     with pytest.raises(ConfigurationError, match=said) as caught:
         open_results(prefect_home)
-    assert "CROSSCHECK_STAGES" in str(caught.value)
-    assert "secret" not in str(caught.value)
+    assert "CROSSCHECK_STAGES" in str(caught.value) and "secret" not in str(caught.value)

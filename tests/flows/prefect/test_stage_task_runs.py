@@ -37,12 +37,24 @@ async def asked(question: Question) -> str:
 def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have Prefect count as busy for the whole test, and repeat without long pauses."""
     ANSWERS.clear()
-    monkeypatch.setattr(flows.prefect.stage_task_runs, "BUSY_FACTOR", 1e6)
-    monkeypatch.setattr(flows.prefect.stage_task_runs, "MAX_BUSY_S", 1e6)
-    monkeypatch.setattr(flows.prefect.stage_task_runs, "TASK_RETRY_DELAYS_S", (0.05, 0.1))
+    changes = {"BUSY_FACTOR": 1e6, "MAX_BUSY_S": 1e6, "TASK_RETRY_DELAYS_S": (0.05, 0.1)}
+    for name, value in changes.items():
+        monkeypatch.setattr(flows.prefect.stage_task_runs, name, value)
     task_of.cache_clear()
     yield
     task_of.cache_clear()
+
+
+def waiting_for(event: asyncio.Event, begun: asyncio.Event | None = None) -> Callable[[], Awaitable[str]]:
+    """Return an answer that comes after an event; it says that it has begun."""
+
+    async def answer() -> str:
+        if begun:
+            begun.set()
+        await event.wait()
+        return "slow"
+
+    return answer
 
 
 async def ask(task_runs: TaskRuns, id: str) -> str:
@@ -79,7 +91,6 @@ def failing(times: int, *, transient: bool = True) -> Callable[[], Awaitable[str
     return answer
 
 
-@pytest.mark.slow
 async def test_calls_that_come_while_prefect_is_busy_share_a_task_run_and_none_waits_for_another(
     prefect_home: Home,
 ) -> None:
@@ -143,7 +154,6 @@ async def test_a_retry_of_a_task_run_takes_only_what_failed(prefect_home: Home) 
     assert len(kept_results(prefect_home)) == 3
 
 
-@pytest.mark.slow
 async def test_a_name_says_how_many_calls_a_task_run_holds_and_what_failed(prefect_home: Home) -> None:
     ANSWERS["1"] = failing(1, transient=False)
     ANSWERS["2"] = failing(0)
@@ -160,12 +170,7 @@ async def test_a_name_says_how_many_calls_a_task_run_holds_and_what_failed(prefe
 
 async def test_a_failed_call_runs_again_while_another_still_runs(prefect_home: Home) -> None:
     mended = asyncio.Event()
-
-    async def waits() -> str:
-        await mended.wait()
-        return "slow"
-
-    ANSWERS.update({"1": waits, "2": failing(1)})
+    ANSWERS.update({"1": waiting_for(mended), "2": failing(1)})
 
     async def work(task_runs: TaskRuns) -> list[str]:
         first = asyncio.create_task(ask(task_runs, "1"))
@@ -178,7 +183,6 @@ async def test_a_failed_call_runs_again_while_another_still_runs(prefect_home: H
     assert run.run_count == 1 and run.state is not None and run.state.is_completed()
 
 
-@pytest.mark.slow
 async def test_a_caller_that_is_cancelled_stops_its_own_call_only(prefect_home: Home) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -246,13 +250,7 @@ async def test_a_call_that_comes_when_prefect_is_idle_has_a_task_run_of_its_own(
 ) -> None:
     monkeypatch.setattr(flows.prefect.stage_task_runs, "BUSY_FACTOR", 0.0)
     begun, slow = asyncio.Event(), asyncio.Event()
-
-    async def waits() -> str:
-        begun.set()
-        await slow.wait()
-        return "slow"
-
-    ANSWERS.update({"1": waits, "2": failing(0)})
+    ANSWERS.update({"1": waiting_for(slow, begun), "2": failing(0)})
 
     async def work(task_runs: TaskRuns) -> None:
         first = asyncio.create_task(ask(task_runs, "1"))

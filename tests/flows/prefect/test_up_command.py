@@ -96,11 +96,8 @@ def _planned_night(api: str) -> str:
     id_ = ask(f"{api}/deployments/name/nightly/nightly")["id"]
     due = {"scheduled_time": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
     state = {"type": "SCHEDULED", "state_details": due}
-    return str(
-        ask(f"{api}/deployments/{id_}/create_flow_run", {"state": state, "enforce_parameter_schema": False})[
-            "id"
-        ]
-    )
+    planned = {"state": state, "enforce_parameter_schema": False}
+    return str(ask(f"{api}/deployments/{id_}/create_flow_run", planned)["id"])
 
 
 def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
@@ -111,7 +108,6 @@ def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads processes' environments in /proc")
 class TestUp:
-    @pytest.mark.slow
     def test_it_serves_both_uis_on_localhost_and_has_a_worker(self, up: Up) -> None:
         assert up.ready["pid"] == up.process.pid
         for name, marker in (("Prefect", b"Prefect"), ("MLflow", b"MLflow")):
@@ -123,24 +119,21 @@ class TestUp:
             "MLFLOW_TRACKING_URI": up.urls["MLflow"],
         }
 
-    @pytest.mark.parametrize(
-        ("origin", "host", "allowed"),
-        [
-            (None, None, True),
-            ("own", None, True),
-            ("http://127.0.0.1:1", None, False),
-            ("http://localhost:3000", None, False),
-            ("null", None, False),
-            (None, "evil.example", False),
-        ],
-    )
+    @pytest.mark.parametrize(("origin", "host", "allowed"), [
+        (None, None, True),
+        ("own", None, True),
+        ("http://127.0.0.1:1", None, False),
+        ("http://localhost:3000", None, False),
+        ("null", None, False),
+        (None, "evil.example", False),
+    ])  # fmt: skip
     def test_mlflow_answers_its_own_pages_only(
         self, up: Up, origin: str | None, host: str | None, *, allowed: bool
     ) -> None:
         address = urlsplit(up.urls["MLflow"])
-        headers = {"Content-Type": "application/json"}
-        headers |= {"Origin": up.urls["MLflow"] if origin == "own" else origin} if origin else {}
-        headers |= {"Host": host} if host else {}
+        origin = up.urls["MLflow"] if origin == "own" else origin
+        given = {"Content-Type": "application/json", "Origin": origin, "Host": host}
+        headers = {name: value for name, value in given.items() if value}
         for method, path in (
             ("OPTIONS", "/api/2.0/mlflow/runs/create"),
             ("POST", "/api/2.0/mlflow/experiments/search"),
@@ -151,35 +144,22 @@ class TestUp:
             connection.request(method, path, '{"max_results": 1}', headers)
             assert (connection.getresponse().status != 403) == allowed, (method, path)
 
-    def test_a_second_one_for_the_same_folder_is_refused(self, up: Up) -> None:
-        second = up.shell.run("up")
-        assert second.code == 2
-        assert "already runs" in second.err
-        assert up.urls["Prefect"] in second.err
-
-    def test_a_port_that_is_taken_is_named_with_the_option_that_moves_it(
+    def test_a_second_one_for_the_same_folder_and_a_port_that_is_taken_are_refused(
         self, up: Up, tmp_path: Path
     ) -> None:
-        port = up.urls["MLflow"].rpartition(":")[2]
-        refused = run("up", "--home", str(tmp_path / "other"), "--prefect-port", "1", "--mlflow-port", "1")
-        assert refused.code == 2
-        assert "need two ports" in refused.err
-        (free,) = free_ports(1)
-        refused = run(
-            "up", "--home", str(tmp_path / "other"), "--prefect-port", str(free), "--mlflow-port", port
-        )
-        assert refused.code == 2
-        assert f"Port {port}" in refused.err
-        assert "--mlflow-port" in refused.err
+        up.shell.run("up").assert_refused("already runs", up.urls["Prefect"])
+        (free,), port = free_ports(1), up.urls["MLflow"].rpartition(":")[2]
+        other = ("up", "--home", str(tmp_path / "other"), "--prefect-port")
+        run(*other, "1", "--mlflow-port", "1").assert_refused("need two ports")
+        taken = run(*other, str(free), "--mlflow-port", port)
+        assert taken.code == 2 and f"Port {port}" in taken.err and "--mlflow-port" in taken.err
 
-    @pytest.mark.slow
     def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
         ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
         assert ran.code == 0, ran.err
         names = [each["name"] for each in ask(f"{up.urls['Prefect']}/api/flow_runs/filter", {})]
         assert "demo | offline | zero-shot" in names
 
-    @pytest.mark.slow
     def test_a_night_is_deployed_as_it_prints_and_fires_by_its_schedule(self, up: Up, api: str) -> None:
         home, before = Home(up.shell.home), datetime.now(UTC) - timedelta(days=3)
         write(Night("three days ago", Gate(), (), before, before), home)
@@ -201,7 +181,6 @@ class TestUp:
         assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
         wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
 
-    @pytest.mark.slow
     def test_the_server_calls_the_webhook_once_for_a_night_that_could_not_do_so_itself(
         self, up: Up, api: str
     ) -> None:
@@ -224,23 +203,18 @@ class TestUp:
         assert body["text"].endswith(f": Failed. {verdict}")
         assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
-    @pytest.mark.slow
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
         def servers() -> set[int]:
             return {pid for pid, command in processes_of(up.shell.home).items() if "uvicorn" in command}
 
         before = servers()
-        for pid in before:
-            os.kill(pid, signal.SIGKILL)
-        for pid in [
-            pid for pid, command in processes_of(up.shell.home).items() if "mlflow server" in command
-        ]:
+        running = processes_of(up.shell.home)
+        for pid in (*before, *(pid for pid, command in running.items() if "mlflow server" in command)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         wait_until(lambda: servers() - before and answers(f"{up.urls['MLflow']}/health"))
         assert up.process.poll() is None
 
-    @pytest.mark.slow
     def test_ctrl_c_stops_everything_in_order(self, up: Up) -> None:
         """After a kill nothing is left either: see tests/promises/test_up.py."""
         home = up.shell.home
@@ -261,6 +235,5 @@ def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
     prefect, mlflow = map(str, free_ports(2))
     home = str(tmp_path / "home")
     refused = run("up", "--home", home, "--prefect-port", prefect, "--mlflow-port", mlflow)
-    assert refused.code == 2
-    assert WEBHOOK in refused.err and "begins with http" in refused.err
+    refused.assert_refused(WEBHOOK, "begins with http")
     assert "s3cret" not in refused.err and "Starting" not in refused.err

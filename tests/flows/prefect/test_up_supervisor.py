@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flows.prefect.up import MAX_EARLY_EXITS, Service, ServiceFailedError, stopping
 from flows.runtime.signals import stopped_by_signals
+from tests.support.command_line import ROOT, wait_until
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[3]
 
 
 def service(tmp_path: Path, script: str, **changes: object) -> Service:
@@ -32,37 +32,16 @@ def service(tmp_path: Path, script: str, **changes: object) -> Service:
 def update_until(
     condition: Callable[[], bool], *services: Service, report: Callable[[str], None] = print
 ) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    def updated() -> bool:
         for service in services:
             service.update(report)
-        time.sleep(0.02)
+        return condition()
+
+    wait_until(updated, pause=0.02)
 
 
 def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return (
-        "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc/self").exists() else True
-    )
-
-
-def gone(pid: int, timeout: float = 300) -> bool:
-    deadline = time.monotonic() + timeout
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not alive(pid)
-
-
-def numbers(path: Path, count: int) -> list[int]:
-    deadline = time.monotonic() + 300
-    while not path.exists() or len(path.read_text().split()) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return [int(number) for number in path.read_text().split()]
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_it_is_said_when_a_service_is_ready(tmp_path: Path) -> None:
@@ -94,12 +73,8 @@ def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(
 def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:
     sleeping = "import time; time.sleep(3600)"
     first = service(tmp_path, sleeping, name="first", is_healthy=(tmp_path / "ready").exists)
-    second = service(
-        tmp_path,
-        f"import pathlib; pathlib.Path({str(tmp_path / 'second')!r}).touch(); {sleeping}",
-        name="second",
-        after=first,
-    )
+    touching = f"import pathlib; pathlib.Path({str(tmp_path / 'second')!r}).touch(); {sleeping}"
+    second = service(tmp_path, touching, name="second", after=first)
     with stopping([first, second]):
         for _ in range(40):
             first.update(print)
@@ -134,12 +109,13 @@ def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_it
          sys.executable, "-c", child],
         cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    (pid,) = numbers(pids, 1)
+    wait_until(lambda: pids.exists() and bool(pids.read_text()))
+    (pid,) = map(int, pids.read_text().split())
     assert alive(pid)
     if how == "standard input closes":
         wrapper.stdin.close()
     assert wrapper.wait(timeout=300) == (0 if how == "the command ends" else 128 + 15)
-    assert gone(pid)
+    wait_until(lambda: not alive(pid))
 
 
 def test_a_log_that_grows_large_is_emptied_while_the_service_runs(
