@@ -136,3 +136,14 @@ def test_absent_shared_data_skips_and_says_where_to_get_it_or_fails_where_it_is_
     result.stdout.fnmatch_lines(["*no benchmark data at /nowhere*bird-bench*"])
     monkeypatch.setenv("CROSSCHECK_REQUIRE_SHARED", "1")
     run_with(pytester, "def test_it(shared_data): pass").assert_outcomes(errors=1)
+
+
+def test_the_name_of_a_class_means_one_thing() -> None:
+    """Options and commands are named after what they select; a table is one of a schema, or one of a document."""
+    named_alike = {"Table", "Column"}
+    modules: dict[str, list[str]] = {}
+    for path in (*ROOT.glob("flows/**/*.py"), *ROOT.glob("tasks/**/*.py")):
+        if not path.is_relative_to(ROOT / "flows" / "cli"):
+            for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+                modules.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1}.keys() == named_alike

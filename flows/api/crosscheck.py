@@ -339,13 +339,13 @@ class Crosscheck(Results):
             CrosscheckError: bad input, or the agent fails at each of the first five questions.
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
-        from flows.evaluate.score_agent import AgentSettings, run_agent
+        from flows.evaluate.score_agent import ScoredAgent, run_agent
         from flows.runtime.signals import logging_to
         from tasks.settings.assemble import benchmark_settings
 
         chosen = benchmark_settings(str(benchmark), overrides(settings))
         agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
-        agent_settings = AgentSettings(
+        agent_settings = ScoredAgent(
             benchmark=chosen,
             name=agent_name,
             selection=selection(questions, limit),
@@ -391,13 +391,13 @@ class Crosscheck(Results):
     ) -> RunRecord:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
         from flows.runtime.signals import logging_to
-        from tasks.benchmarks.predictions.formats import Reading
+        from tasks.benchmarks.predictions.formats import ReadingOptions
 
         settings = ScoreSettings(
             benchmark=benchmark,
             predictions=file,
             trajectories=trajectories,
-            reading=Reading(sql_column=None, by_position=False, unwrap=False),
+            reading=ReadingOptions(sql_column=None, by_position=False, unwrap=False),
             name=name,
             rules=read_rules(None, headline=benchmark.rule),
             selection=selection(questions, limit),

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from flows.cli.command_table import COMMANDS, FURTHER, GROUPS, Command
+from flows.cli.command_table import COMMANDS, FURTHER, GROUPS, CommandEntry
 from flows.runtime.process import (
     FastExit,
     bypass_proxy_on_loopback,
@@ -29,7 +29,7 @@ LOOP = "Symlink loop"
 class LazyGroup(click.Group):
     """Command group that imports a command's module only when the command is called."""
 
-    def __init__(self, *args: Any, entries: Mapping[str, Command] = COMMANDS, **more: Any) -> None:
+    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry] = COMMANDS, **more: Any) -> None:
         """Make a group of the commands of a table."""
         super().__init__(*args, **more)
         self._entries = entries
@@ -167,12 +167,12 @@ def _say(message: str) -> None:
 
 def _no_room() -> str:
     """Return that the working folder is on a full or read-only disk; "" if it is not."""
-    from tasks.backbone.cache.room import MIN_FREE, Folder
+    from tasks.backbone.cache.room import MIN_FREE, OpenFolder
     from tasks.settings.home import find_home
 
     try:
         path = find_home(make=False).path
-        return Folder(path).problem(MIN_FREE) if path.is_dir() else ""
+        return OpenFolder(path).problem(MIN_FREE) if path.is_dir() else ""
     except (OSError, CrosscheckError):
         return ""
 

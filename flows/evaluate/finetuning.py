@@ -58,7 +58,7 @@ _PAIR = TypeAdapter(TrainingPair)
 
 
 @dataclass(frozen=True)
-class Pairs:
+class TrainingPairs:
     """Training pairs by the text of their prompt, with counts of the questions that gave none."""
 
     by_prompt: dict[str, TrainingPair] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class Pairs:
 
 def make_pairs(
     runs: Sequence[RunRecord], evaluated: Sequence[Benchmark], folders: Folders, progress: Progress
-) -> Pairs:
+) -> TrainingPairs:
     """Make the pairs of runs of SEA-SQL on training splits, without what the evaluated benchmarks contain.
 
     The preliminary SQL is executed again, for its result in the prompt. No model is called.
     """
-    pairs = Pairs()
+    pairs = TrainingPairs()
     for run in runs:
         settings = _sea_settings(run)
         progress.step(f"Reading {run.benchmark}")
@@ -92,7 +92,7 @@ def make_pairs(
     return pairs
 
 
-def write_pairs(path: Path, pairs: Pairs) -> None:
+def write_pairs(path: Path, pairs: TrainingPairs) -> None:
     """Write pairs as JSON lines, the file whole or not at all."""
     with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as file:
         for pair in pairs.by_prompt.values():
@@ -135,7 +135,7 @@ def _sea_settings(run: RunRecord) -> SeaSqlSettings:
 
 
 def _without_evaluated(
-    rows: Sequence[QuestionScore], evaluated: Sequence[Benchmark], pairs: Pairs
+    rows: Sequence[QuestionScore], evaluated: Sequence[Benchmark], pairs: TrainingPairs
 ) -> list[QuestionScore]:
     """Return the questions with a gold whose text and gold no evaluated benchmark has, in any database."""
     examples: dict[Demonstration, QuestionScore] = {}
@@ -153,7 +153,11 @@ def _without_evaluated(
 
 
 async def _add_pairs(
-    pairs: Pairs, rows: Sequence[QuestionScore], benchmark: Benchmark, settings: SeaSqlSettings, home: Path
+    pairs: TrainingPairs,
+    rows: Sequence[QuestionScore],
+    benchmark: Benchmark,
+    settings: SeaSqlSettings,
+    home: Path,
 ) -> None:
     names = dict.fromkeys(row.question.database_id for row in rows)
     databases = {

@@ -17,7 +17,7 @@ from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, open_benchmark_database, other_content
-from tasks.benchmarks.predictions.formats import PredictionFile, Reading, read_predictions
+from tasks.benchmarks.predictions.formats import PredictionFile, ReadingOptions, read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair, read_links
 from tasks.benchmarks.predictions.trajectory import outcome_of
 from tasks.benchmarks.predictions.trajectory_file import TrajectoryFile, read_trajectories
@@ -52,7 +52,7 @@ class ScoreSettings:
 
     benchmark: BenchmarkSettings
     predictions: Path  # file of the predictions, or of the trajectories
-    reading: Reading  # how it is read where its content leaves it open
+    reading: ReadingOptions  # how it is read where its content leaves it open
     name: str  # of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
@@ -143,7 +143,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class Selected:
+class ScoringInput:
     """Questions and databases to score, with the outcomes of the questions."""
 
     scorable: Scorable
@@ -184,7 +184,7 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
         return keep_record(record, notes, Warehouse(settings.folders.home.warehouse), tracker.store)
 
 
-def _select(settings: ScoreSettings, progress: Progress) -> Selected:
+def _select(settings: ScoreSettings, progress: Progress) -> ScoringInput:
     """Read the predictions, the benchmark and its databases, and pair each selected question with its prediction.
 
     Databases that are missing are left out. Without any of them, only schema links can be scored.
@@ -220,7 +220,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
         link = {LINK: links[question.id]} if question.id in links else {}
         outcomes[question] = replace(outcome, links=link)
     scorable = Scorable(benchmark, questions, databases, open_suites(benchmark, databases))
-    return Selected(scorable, predictions, outcomes)
+    return ScoringInput(scorable, predictions, outcomes)
 
 
 def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, Link]:
@@ -234,7 +234,7 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
     }
 
 
-async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
+async def _score(settings: ScoreSettings, selected: ScoringInput, progress: Progress) -> Report:
     tracker = Tracker(settings.folders.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))

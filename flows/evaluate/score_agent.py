@@ -261,7 +261,7 @@ Agent = Callable[[Question, AgentDatabase], Any]
 
 
 @dataclass(frozen=True)
-class AgentSettings:
+class ScoredAgent:
     """Settings of a run of an agent."""
 
     benchmark: BenchmarkSettings
@@ -284,7 +284,7 @@ class AgentSettings:
                 )
 
 
-def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
+def run_agent(agent: Agent, settings: ScoredAgent, control: Control) -> Path:
     """Run an agent on every selected question, and return the file of its trajectories.
 
     Each answer is written as soon as it arrives; the same call continues a file that is not complete. A file of the
@@ -330,7 +330,7 @@ class _AgentRun:
     """The run of an agent on the questions without an answer."""
 
     agent: Agent
-    settings: AgentSettings
+    settings: ScoredAgent
     control: Control
     databases: dict[str, Database]
     output: TextIO

@@ -21,9 +21,9 @@ from tasks.results.night import all_nights
 from tasks.results.night_baseline import current_pins, pin_history
 from tasks.results.retention import (
     Artifacts,
+    FolderStore,
     Holding,
     Retention,
-    Store,
     Traces,
     UsedFiles,
     UsedRows,
@@ -43,7 +43,7 @@ ALL, DAMAGED = "all", "damaged"
 
 
 @dataclass(frozen=True)
-class Replies(Store):
+class Replies(FolderStore):
     """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it.
 
     The replies of the `named` models are removed, whatever their age; also `ALL` and `DAMAGED`.
@@ -136,7 +136,7 @@ class Folder:
 
     home: Home
     retention: Retention
-    stores: tuple[Store, ...]  # in the order in which they are listed and cleaned
+    stores: tuple[FolderStore, ...]  # in the order in which they are listed and cleaned
 
     def holdings(self) -> tuple[Holding, ...]:
         """Count everything, the nights and the rest of the folder included.
@@ -149,7 +149,7 @@ class Folder:
         for store in self.stores:
             try:
                 holding = store.holding(self.retention)
-                shrinks = type(store).shrink is not Store.shrink
+                shrinks = type(store).shrink is not FolderStore.shrink
                 holdings.append(replace(holding, frees=0) if in_use and shrinks else holding)
             except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
                 note = f"It cannot be read: {error}"
@@ -208,7 +208,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
     return Cleaned(before, size_of(folder.home.path), tuple(problems), alone)
 
 
-def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:
+def _attempted(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
     try:
         work()
     except Exception as error:  # of SQLAlchemy, Prefect or MLflow; the other stores are cleaned

@@ -89,7 +89,7 @@ def plan_noise(reference: str, count: int, folders: Folders, *, budget_usd: floa
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRepeats:
     """What a measurement came to."""
 
     plan: NoisePlan
@@ -115,7 +115,7 @@ class MeasuredDocument(JsonDocument):
 
 def make_repeats(
     plan: NoisePlan, opened: Opened, *, labels: Mapping[str, str], budget_usd: float | None
-) -> Measured:
+) -> MeasuredRepeats:
     """Make the missing repeats of a plan, and measure the noise of those that are whole."""
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels, budget)
@@ -126,7 +126,7 @@ def make_repeats(
         problems.append(f"{len(repeats)} of {plan.count} repeats {agreeing('is', len(repeats))} whole.")
     runs = [warehouse.read_run(repeat.run_id) for repeat in repeats]
     noise = measure(parent, runs) if len(runs) >= MIN_REPEATS else None
-    return Measured(plan, noise, tuple(problems), budget)
+    return MeasuredRepeats(plan, noise, tuple(problems), budget)
 
 
 def _run_missing(

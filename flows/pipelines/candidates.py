@@ -23,8 +23,8 @@ from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements
 from tasks.stages.candidates import (
     CandidateGroup,
-    Comparison,
     MergeRequest,
+    QueryPair,
     compare_candidates,
     merge_candidates,
     vote,
@@ -52,7 +52,7 @@ class Candidates:
         sqls = await self.write(question, context)
         record.candidates += [Candidate(step_of(number), sql) for number, sql in enumerate(sqls, 1)]
         ballot = await vote(sqls, self.rule, context.runner)
-        sql = await Selection(self, question, context, sqls, ballot).select()
+        sql = await CandidateSelection(self, question, context, sqls, ballot).select()
         record.candidates.append(Candidate(settings.select, sql))
         return sql
 
@@ -115,7 +115,7 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Selection:
+class CandidateSelection:
     """The selection of one candidate of a question."""
 
     candidates: Candidates  # how they were written, and how the run's backbone selects
@@ -165,7 +165,7 @@ class Selection:
 
     async def _better(self, first: Group, second: Group, view: SchemaView) -> Group | None:
         settings: CandidateSettings = self.context.settings.candidates
-        pair = Comparison(
+        pair = QueryPair(
             self._sql(first), self._sql(second), settings.rows_shown, self.candidates.temperature
         )
         runner, backbone = self.context.runner, self.context.backbone

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from flows.runtime.control import Interrupted
-from tasks.backbone.cache.room import MIN_FREE, NEEDED, RESERVE, Folder, NoRoomError
+from tasks.backbone.cache.room import MIN_FREE, NEEDED, RESERVE, NoRoomError, OpenFolder
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.core.files import atomic_write_text
 from tasks.results.mlflow.store import Store, find_store
@@ -33,7 +33,7 @@ LOCALHOST = "127.0.0.1"
 
 def require_room(home: Home) -> None:
     """Check that a working folder can be written and has room."""
-    with closing(Folder(home.path)) as folder:
+    with closing(OpenFolder(home.path)) as folder:
         if problem := folder.problem(NEEDED):
             raise NoRoomError(problem)
 
@@ -45,7 +45,7 @@ def watched(home: Home) -> Iterator[None]:
     What fails within for want of room, in whatever library, is raised as that.
     """
     require_room(home)
-    with closing(Folder(home.path)) as folder:
+    with closing(OpenFolder(home.path)) as folder:
         try:
             yield
         except Exception as error:

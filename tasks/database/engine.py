@@ -83,7 +83,7 @@ def schema_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Deadline:
+class QueryDeadline:
     """When a query has to end."""
 
     at: float  # the moment, on `time.monotonic`'s clock
@@ -123,7 +123,7 @@ class Connection(ABC):
     exhausted: bool = False  # whether memory ran out at some time, so that the process had better be replaced
 
     @abstractmethod
-    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+    def execute(self, sql: str, deadline: QueryDeadline) -> Cursor:
         """Start one statement, which has to be a query."""
 
     @abstractmethod

@@ -37,7 +37,7 @@ from tasks.database.engines.sqlite import open_file
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.runner import in_sandbox
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import SqlSession
 from tasks.database.schema import Column, Table
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Survey:
     columns: Mapping[str, tuple[set[str], int]]
 
 
-def survey(session: Session, database: Database, table: Table) -> Survey:
+def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     """Inside a worker: read every value of a table once.
 
     The length of a column is at least 1. It is an upper bound, which decides the types of keys in the copy.
@@ -135,7 +135,7 @@ def survey(session: Session, database: Database, table: Table) -> Survey:
     return Survey(rows, columns)
 
 
-def _read(session: Session, database: Database, sql: str) -> list[tuple[Any, ...]]:
+def _read(session: SqlSession, database: Database, sql: str) -> list[tuple[Any, ...]]:
     result = session.run(sql)
     if not result.ok:
         raise _unreadable(database, result.error)
@@ -149,7 +149,7 @@ def _unreadable(database: Database, reason: object) -> DataError:
     )
 
 
-def copy_tables(session: Session, database: Database, surveys: Mapping[str, Survey], to: Location) -> Copy:
+def copy_tables(session: SqlSession, database: Database, surveys: Mapping[str, Survey], to: Location) -> Copy:
     """Inside a worker: copy the tables of a database whose values are known."""
     write = _copy_to_duckdb if to.engine == "duckdb" else _copy_to_server
     try:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Cursor, Deadline, Engine, Values, schema_of
+from tasks.database.engine import Connection, Cursor, Engine, QueryDeadline, Values, schema_of
 from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
@@ -76,7 +76,7 @@ class ServerConnection(Connection):
         self._location = location
         self._connection = self._connected()
         self._started = False  # whether the query has given a row
-        self._deadline = Deadline(0.0)
+        self._deadline = QueryDeadline(0.0)
         with self._available():
             self._gate = self.gate()
 
@@ -110,7 +110,7 @@ class ServerConnection(Connection):
         """Return the check of SQL before it is sent."""
 
     @abstractmethod
-    def begin(self, deadline: Deadline) -> None:
+    def begin(self, deadline: QueryDeadline) -> None:
         """Begin a transaction that only reads, with the server's own deadline."""
 
     @abstractmethod
@@ -125,7 +125,7 @@ class ServerConnection(Connection):
     def reset(self, finished: bool) -> None:
         """Reset the session after a query, whose rows were all sent or not; close the connection if that fails."""
 
-    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+    def execute(self, sql: str, deadline: QueryDeadline) -> Cursor:
         """Start one query in a read-only transaction."""
         self._started = False
         self._deadline = deadline

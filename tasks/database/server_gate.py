@@ -15,7 +15,7 @@ from tasks.database.dialects import words_of
 from tasks.database.limits import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """A token that the server acts on."""
 
     # "word", an unquoted name, keyword or number; "name", a quoted name; "string"; or "sign"
@@ -48,7 +48,7 @@ _NEST = re.compile(r"/\*|\*/")
 _OPEN = frozenset({"'", '"', "`"})
 
 
-def postgresql_tokens(sql: str) -> Iterator[Token]:
+def postgresql_tokens(sql: str) -> Iterator[SqlToken]:
     """Yield the tokens of PostgreSQL's SQL, where strings have no escapes unless they say so."""
     position = 0
     after_escapes = False
@@ -62,7 +62,7 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
             position = sql.find(text, position) + len(text)
             if position < match.end():
                 raise RefusedError(ONLY_QUERIES.format(f"a string that begins with {text} and has no end"))
-            yield Token("string", "")
+            yield SqlToken("string", "")
         elif kind == "string" and after_escapes:  # PostgreSQL reads it with escapes, too
             raise RefusedError(ONLY_QUERIES.format("a string in several parts"))
         else:
@@ -71,7 +71,7 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
             after_escapes = kind == "escapes"
 
 
-def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
+def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[SqlToken]:
     """Yield the tokens of MySQL's and MariaDB's SQL.
 
     With `escapes`, a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES); with
@@ -92,18 +92,18 @@ def _mysql(escapes: bool, ansi: bool) -> re.Pattern[str]:
     return re.compile(_MYSQL % (inner % {"mark": "'"}, double))
 
 
-def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[Token]:
+def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[SqlToken]:
     """Yield the token of a piece of SQL without its content if that is a string; a comment yields none."""
     if kind == "refused" or (kind == "sign" and text in _OPEN):
         raise RefusedError(ONLY_QUERIES.format(f"what begins with {text}"))
     if kind == "word":
-        yield Token("word", fold(text))
+        yield SqlToken("word", fold(text))
     elif kind == "name":
-        yield Token("name", fold(text[1:-1]))
+        yield SqlToken("name", fold(text[1:-1]))
     elif kind in ("string", "escapes"):
-        yield Token("string", "")
+        yield SqlToken("string", "")
     elif kind == "sign":
-        yield Token("sign", text)
+        yield SqlToken("sign", text)
 
 
 def _end_of_nested(sql: str, position: int) -> int:
@@ -143,7 +143,7 @@ class PostgresqlGate:
         tokens = _query(postgresql_tokens(sql))
         for index, (token, following) in enumerate(_pairs(tokens)):
             called = following == "(" and token.text in self.functions
-            after_dot = index > 0 and tokens[index - 1] == Token("sign", ".")
+            after_dot = index > 0 and tokens[index - 1] == SqlToken("sign", ".")
             if token.is_name and (called or (after_dot and token.text in self.attributes)):
                 raise RefusedError(ONLY_QUERIES.format(f"the function {token.text}"))
             if token.is_name and token.text in self.relations:
@@ -171,30 +171,30 @@ class MysqlGate:
         return bool(tokens)
 
 
-def _query(tokens: Iterable[Token]) -> list[Token]:
+def _query(tokens: Iterable[SqlToken]) -> list[SqlToken]:
     """Return the tokens of a query without semicolons at its end; [] where there is no statement.
 
     A statement of another kind is refused, and so are several statements.
     """
     query = list(tokens)
-    while query and query[-1] == Token("sign", ";"):
+    while query and query[-1] == SqlToken("sign", ";"):
         query.pop()
     if query and query[0].text not in QUERIES:
         # The token of a string has the text "".
         word = query[0].text.upper()[:30] or "a string"
         raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
-    if Token("sign", ";") in query:
+    if SqlToken("sign", ";") in query:
         raise RefusedError(SEVERAL_STATEMENTS)
     return query
 
 
-def _pairs(tokens: Sequence[Token]) -> Iterable[tuple[Token, str]]:
+def _pairs(tokens: Sequence[SqlToken]) -> Iterable[tuple[SqlToken, str]]:
     """Yield each token with the text of the next one; "" where that is a string or quoted."""
     following = (token.text if token.kind in ("word", "sign") else "" for token in tokens[1:])
     return zip(tokens, [*following, ""], strict=False)
 
 
-def _refused_words(token: Token, following: str) -> str:
+def _refused_words(token: SqlToken, following: str) -> str:
     """Return the keywords with which a query writes or locks, "" for none; they are reserved, so no names."""
     if token.kind != "word":
         return ""
@@ -205,10 +205,10 @@ def _refused_words(token: Token, following: str) -> str:
     return pair.upper() if locks else ""
 
 
-def _refused_schema(tokens: Sequence[Token], index: int) -> str:
+def _refused_schema(tokens: Sequence[SqlToken], index: int) -> str:
     """Return the name of a system's table at a place, "" for another; of its own schema some tables may be read."""
     token = tokens[index]
-    if not token.is_name or index + 2 >= len(tokens) or tokens[index + 1] != Token("sign", "."):
+    if not token.is_name or index + 2 >= len(tokens) or tokens[index + 1] != SqlToken("sign", "."):
         return ""
     name = tokens[index + 2].text
     if token.text in ("mysql", "performance_schema", "sys"):
@@ -218,28 +218,33 @@ def _refused_schema(tokens: Sequence[Token], index: int) -> str:
     return ""
 
 
-def _is_allowed_before_parenthesis(tokens: Sequence[Token], index: int) -> bool:
+def _is_allowed_before_parenthesis(tokens: Sequence[SqlToken], index: int) -> bool:
     """Return whether a name before a parenthesis is an allowed function, a keyword, or a new name of a table."""
     token = tokens[index]
-    before = tokens[index - 1] if index else Token("sign", "")
-    if before == Token("sign", "."):  # a function of a schema is none of the allowed ones
+    before = tokens[index - 1] if index else SqlToken("sign", "")
+    if before == SqlToken("sign", "."):  # a function of a schema is none of the allowed ones
         return False
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
         return True
     # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
-    if before in (Token("sign", ")"), Token("word", "as"), Token("word", "with"), Token("word", "recursive")):
+    if before in (
+        SqlToken("sign", ")"),
+        SqlToken("word", "as"),
+        SqlToken("word", "with"),
+        SqlToken("word", "recursive"),
+    ):
         return True
     # WITH other (...) AS (...), name (a, b) AS (...)
-    return before == Token("sign", ",") and _is_followed_by_as(tokens, index + 1)
+    return before == SqlToken("sign", ",") and _is_followed_by_as(tokens, index + 1)
 
 
-def _is_followed_by_as(tokens: Sequence[Token], index: int) -> bool:
+def _is_followed_by_as(tokens: Sequence[SqlToken], index: int) -> bool:
     """Return whether the parenthesis at a place holds names only and ends before `AS (`, as in WITH."""
     for at in range(index + 1, len(tokens) - 2):
-        if tokens[at] == Token("sign", "("):
+        if tokens[at] == SqlToken("sign", "("):
             return False
-        if tokens[at] == Token("sign", ")"):
-            return tokens[at + 1] == Token("word", "as") and tokens[at + 2] == Token("sign", "(")
+        if tokens[at] == SqlToken("sign", ")"):
+            return tokens[at + 1] == SqlToken("word", "as") and tokens[at + 2] == SqlToken("sign", "(")
     return False
 
 

@@ -43,7 +43,7 @@ from tasks.pages.scores import (
     score_plot,
 )
 from tasks.results.comparison import (
-    Answered,
+    ComparedAnswer,
     Comparison,
     Contrast,
     Flip,
@@ -86,7 +86,7 @@ def question_item(
     `names` are those of the runs; `by` is the end of the badge, which begins with what happened.
     """
 
-    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> AnswerBlock:
+    def answer(name: str, tone: Tone, own: ComparedAnswer, other: ComparedAnswer) -> AnswerBlock:
         return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
 
     return QuestionItem(

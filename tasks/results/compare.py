@@ -11,7 +11,7 @@ from tasks.core.outcome import is_turn
 from tasks.core.wording import counted, shorten
 from tasks.results.comparability import common_rule, left_out, repeat_warnings, warnings
 from tasks.results.comparison import (
-    Answered,
+    ComparedAnswer,
     Comparison,
     Contrast,
     Flip,
@@ -376,10 +376,10 @@ def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
             )
 
 
-def _answered(score: QuestionScore, rule: str) -> Answered:
+def _answered(score: QuestionScore, rule: str) -> ComparedAnswer:
     final = score.final
     failure = score.outcome.failure
-    return Answered(
+    return ComparedAnswer(
         sql=score.outcome.sql,
         correct=is_right(final, rule),
         status=final.status,

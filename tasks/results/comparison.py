@@ -176,7 +176,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ComparedAnswer:
     """What one run answered to a question; null for what there is not."""
 
     sql: str | None
@@ -200,8 +200,8 @@ class Flip:
     question: str
     evidence: str
     gold_sql: str
-    a: Answered
-    b: Answered
+    a: ComparedAnswer
+    b: ComparedAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Store(ABC):
+class FolderStore(ABC):
     """A store of the working folder.
 
     `remove` may be killed at any moment and called again. Other processes may use the store meanwhile, but not during
@@ -127,7 +127,7 @@ class Store(ABC):
         return Holding(self.name, self.path, size, counts, removable, frees)
 
 
-class SqliteStore(Store):
+class SqliteStore(FolderStore):
     """A store in a SQLite file."""
 
     def count(self, selection: str, *values: object) -> int:
@@ -205,7 +205,7 @@ class UsedRows(SqliteStore):
 
 
 @dataclass(frozen=True)
-class UsedFiles(Store):
+class UsedFiles(FolderStore):
     """A folder of files, each with the moment of its last use as its time of modification."""
 
     counted: str  # what the files are
@@ -262,7 +262,7 @@ class Traces(SqliteStore):
 
 
 @dataclass(frozen=True)
-class Artifacts(Store):
+class Artifacts(FolderStore):
     """Artifacts: a folder for each MLflow run."""
 
     database: Path  # MLflow's SQLite file, which has the runs
@@ -289,7 +289,7 @@ def _removable(retention: Retention) -> str:
     return json.dumps(sorted(retention.removable))
 
 
-class WarehouseRows(Store):
+class WarehouseRows(FolderStore):
     """Runs and their questions in the DuckDB file."""
 
     def holding(self, retention: Retention) -> Holding:

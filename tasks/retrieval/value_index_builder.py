@@ -30,7 +30,7 @@ from tasks.database.engine import Values, engine_of
 from tasks.database.limits import Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import SqlSession
 from tasks.database.sqlite_files import tolerant_text
 
 FORMAT = 3
@@ -130,7 +130,7 @@ def require_fts5() -> None:
             ) from error
 
 
-def write(session: Session, columns: Mapping[int, ColumnName], draft: Path) -> None:
+def write(session: SqlSession, columns: Mapping[int, ColumnName], draft: Path) -> None:
     """Write the index of the columns of a file, in a worker process."""
     _write(session.location, columns, draft)
 

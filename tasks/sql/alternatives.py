@@ -258,7 +258,7 @@ def break_ties(node: exp.Query, width: int | None, *, downwards: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class AlternativePair:
     """Two queries that are equally correct readings of one."""
 
     kind: Kind
@@ -283,7 +283,7 @@ class Alternatives:
         """Queries whose only column are the values of a sort key, or of an argument of MIN or MAX, in their order."""
         return tuple(write(probe(key), self.dialect) for key in sort_keys(self.tree))
 
-    def pairs(self, width: int, text_numbers: Sequence[bool]) -> Iterator[Pair]:
+    def pairs(self, width: int, text_numbers: Sequence[bool]) -> Iterator[AlternativePair]:
         """Yield the pairs that apply.
 
         Args:
@@ -292,7 +292,9 @@ class Alternatives:
         """
         for kind, pick in TIES.items():
             if any(pick(self.tree, node) for node in queries(self.tree)):
-                yield Pair(kind, self._broken(self.tree, width), self._broken(self.tree, width, pick))
+                yield AlternativePair(
+                    kind, self._broken(self.tree, width), self._broken(self.tree, width, pick)
+                )
         bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
         bare_by_select = [(select, bare_columns(select)) for select in bare.find_all(exp.Select)]
         if any(columns for _, columns in bare_by_select):
@@ -300,7 +302,7 @@ class Alternatives:
             for tree, name in ((least, "Min"), (greatest, "Max")):
                 for select in list(tree.find_all(exp.Select)):
                     wrap(bare_columns(select), name)
-            yield Pair(
+            yield AlternativePair(
                 "extreme_row" if extreme else "bare_column",
                 self._broken(least, width),
                 self._broken(greatest, width),
@@ -309,15 +311,17 @@ class Alternatives:
             as_texts, as_numbers = self.tree.copy(), self.tree.copy()
             cast(as_texts, text_numbers, inside=False)
             cast(as_numbers, text_numbers, inside=True)
-            yield Pair("text_number", self._broken(as_texts, width), self._broken(as_numbers, width))
+            yield AlternativePair(
+                "text_number", self._broken(as_texts, width), self._broken(as_numbers, width)
+            )
         if any(True for _ in ordered(self.tree)):
             turned = self.tree.copy()
             for term in ordered(turned):
                 term.set("nulls_first", not term.args.get("nulls_first"))
-            yield Pair("null_order", self._broken(self.tree, width), self._broken(turned, width))
+            yield AlternativePair("null_order", self._broken(self.tree, width), self._broken(turned, width))
         in_parts = self.tree.copy()
         if sum_in_parts(in_parts):
-            yield Pair("float_sum", self._broken(self.tree, width), self._broken(in_parts, width))
+            yield AlternativePair("float_sum", self._broken(self.tree, width), self._broken(in_parts, width))
 
     def _broken(
         self,

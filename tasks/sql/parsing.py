@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlglot import exp as exp
     from sqlglot.tokenizer_core import Token
 
-    from tasks.database.sandbox.session import Session
+    from tasks.database.sandbox.session import SqlSession
 else:
     exp = LazyModule("sqlglot.expressions")
 
@@ -108,7 +108,7 @@ def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
         return Parsed(None, "the process that parsed it was killed repeatedly")
 
 
-def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
+def parse_in_worker(session: "SqlSession", sql: str, dialect: str) -> Parsed:
     """Inside a worker: parse a SQL within its processor time, after which a signal stops the parser."""
 
     def overrun(*signaled: Any) -> None:

@@ -39,7 +39,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class SpiderCondition:
     """One condition; the values are None where they are ignored or, for the second, absent."""
 
     negated: bool
@@ -49,12 +49,12 @@ class Condition:
     second_value: "Value" = None
 
 
-Conditions = tuple[Condition | Literal["and", "or"], ...]
+Conditions = tuple[SpiderCondition | Literal["and", "or"], ...]
 """Conditions, at the even places, and what joins them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SpiderSelected:
     """One selected unit, and the aggregate around it."""
 
     aggregate: str
@@ -62,7 +62,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordering:
+class SpiderOrdering:
     """ORDER BY: one direction, the last that is written, for all of its units."""
 
     direction: str
@@ -82,13 +82,13 @@ class SpiderQuery:
     """One query; a table is its name, a derived one its query."""
 
     distinct: bool
-    select: tuple[Selected, ...]
+    select: tuple[SpiderSelected, ...]
     tables: tuple["str | SpiderQuery", ...]
     on: Conditions
     where: Conditions
     group: tuple[ColumnUse, ...]
     having: Conditions
-    order: Ordering | None
+    order: SpiderOrdering | None
     limited: bool
     operation: Operation | None
 
@@ -220,13 +220,13 @@ class _Parser:
                 break
         return tuple(tables), on, names
 
-    def selected(self, names: list[str]) -> tuple[bool, tuple[Selected, ...]]:
+    def selected(self, names: list[str]) -> tuple[bool, tuple[SpiderSelected, ...]]:
         self.demand("select")
         distinct = self.skip("distinct")
         units = []
         while self.more and not self.at(*CLAUSE_WORDS):
             aggregate = self.take() if self.at(*AGGREGATES) else "none"
-            units.append(Selected(aggregate, self.unit(names)))
+            units.append(SpiderSelected(aggregate, self.unit(names)))
             self.skip(",")
         return distinct, tuple(units)
 
@@ -240,7 +240,7 @@ class _Parser:
                     break
         return tuple(units)
 
-    def order(self, names: list[str]) -> Ordering | None:
+    def order(self, names: list[str]) -> SpiderOrdering | None:
         if not self.skip("order"):
             return None
         self.demand("by")
@@ -252,10 +252,10 @@ class _Parser:
                 direction = self.take()
             if not self.skip(","):
                 break
-        return Ordering(direction, tuple(units))
+        return SpiderOrdering(direction, tuple(units))
 
     def conditions(self, names: list[str]) -> Conditions:
-        conditions: list[Condition | Literal["and", "or"]] = []
+        conditions: list[SpiderCondition | Literal["and", "or"]] = []
         while self.more:
             unit = self.unit(names)
             negated = self.skip("not")
@@ -267,7 +267,7 @@ class _Parser:
             if operator == "between":
                 self.demand("and")
                 second = self.compared_value(names)
-            conditions.append(Condition(negated, operator, unit, value, second))
+            conditions.append(SpiderCondition(negated, operator, unit, value, second))
             if self.ends_clause() or self.at(*JOIN_WORDS):
                 break
             if self.more:
@@ -413,7 +413,7 @@ def _groups(query: SpiderQuery) -> tuple[object, ...]:
 
 def _keywords(query: SpiderQuery) -> frozenset[str]:
     parts = (query.on, query.where, query.having)
-    conditions = [c for part in parts for c in part if isinstance(c, Condition)]
+    conditions = [c for part in parts for c in part if isinstance(c, SpiderCondition)]
     used = {
         "where": bool(query.where),
         "group": bool(query.group),

@@ -21,7 +21,7 @@ from tasks.core.wording import counted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.settings.stages import AgentLimits, ToolMode
 from tasks.stages import prompts
-from tasks.stages.agent_tools import TEMPLATE, TOOLS, Result, Toolbox, offered, parameters
+from tasks.stages.agent_tools import TEMPLATE, TOOLS, Toolbox, ToolResult, offered, parameters
 from tasks.stages.schema_prompt import EMPTY
 from tasks.stages.stage import stage
 
@@ -50,11 +50,11 @@ async def execute(
             return tuple(executed)
     if beyond := calls[limit:]:
         text = f"{counted(len(beyond), 'call')} beyond the limit of {limit} in one reply: not executed."
-        executed.append(_answered(beyond[0], Result(text, "refused"), box.limits.characters))
+        executed.append(_answered(beyond[0], ToolResult(text, "refused"), box.limits.characters))
     return tuple(executed)
 
 
-_REFUSED = Result("The limit of tool calls is reached. Call submit with your best query.", "refused")
+_REFUSED = ToolResult("The limit of tool calls is reached. Call submit with your best query.", "refused")
 
 
 def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple[ToolCall, ...]:
@@ -68,27 +68,27 @@ def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple
     return tuple(identified)
 
 
-async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> Result:
+async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> ToolResult:
     """Run one tool call; what is wrong with it is a result, which the model reads."""
     if call.name not in TOOLS:
         hint = did_you_mean(call.name[:100], TOOLS)
-        return Result(f'There is no tool "{call.name[:100]}". {hint}', "unknown_tool")
+        return ToolResult(f'There is no tool "{call.name[:100]}". {hint}', "unknown_tool")
     if len(call.arguments) > MAX_ARGUMENTS:
         length = f"{len(call.arguments):,} characters, at most {MAX_ARGUMENTS:,} are read"
-        return Result(f"The arguments are too long: {length}.", "wrong_arguments")
+        return ToolResult(f"The arguments are too long: {length}.", "wrong_arguments")
     tool = TOOLS[call.name]
     try:
         content = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError) as error:
-        return Result(f"The arguments are not JSON: {str(error)[:200]}.", "not_json")
+        return ToolResult(f"The arguments are not JSON: {str(error)[:200]}.", "not_json")
     try:
         arguments = tool.arguments.model_validate(content)
     except ValidationError as error:
-        return Result(f"The arguments are wrong: {first_problem(error)[:500]}.", "wrong_arguments")
+        return ToolResult(f"The arguments are wrong: {first_problem(error)[:500]}.", "wrong_arguments")
     return await tool.use(box, runner, arguments)
 
 
-def _answered(call: ToolCall, result: Result, max_characters: int) -> ToolCall:
+def _answered(call: ToolCall, result: ToolResult, max_characters: int) -> ToolCall:
     """Return a call with its result, both cut to what is kept."""
     text = result.text
     if len(text) > max_characters:

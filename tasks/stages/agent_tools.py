@@ -46,7 +46,7 @@ class Toolbox:
         return self.view.schema
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     """What a tool returns."""
 
     text: str  # for the model
@@ -83,26 +83,26 @@ class SqlArguments(BaseModel):
     sql: Text = Field(min_length=1, description="one complete query")
 
 
-async def tables(box: Toolbox, runner: DatabaseRunner, asked: TablesArguments) -> Result:
+async def tables(box: Toolbox, runner: DatabaseRunner, asked: TablesArguments) -> ToolResult:
     """Name the tables, with their columns where that is not too long."""
     text = asked.contains.strip().lower()
     matching = [table for table in box.schema.tables if not text or text in _words_of(table)]
     if not matching:
-        return Result(f'No table contains "{asked.contains[:100]}".')
+        return ToolResult(f'No table contains "{asked.contains[:100]}".')
     full = "\n".join(_named(table, box.schema.dialect, columns=True) for table in matching)
     if len(full) <= box.limits.characters:
-        return Result(full)
-    return Result("\n".join(_named(table, box.schema.dialect, columns=False) for table in matching))
+        return ToolResult(full)
+    return ToolResult("\n".join(_named(table, box.schema.dialect, columns=False) for table in matching))
 
 
-async def columns(box: Toolbox, runner: DatabaseRunner, asked: ColumnsArguments) -> Result:
+async def columns(box: Toolbox, runner: DatabaseRunner, asked: ColumnsArguments) -> ToolResult:
     """Show tables with types, keys, descriptions and sample values, and every foreign key from or to them."""
     names = {table.name.lower() for table in box.schema.tables}
     unknown = [name for name in asked.tables if name.lower() not in names]
     if unknown or not asked.tables:
         wrong = unknown[0][:100] if unknown else ""
         hint = did_you_mean(wrong, (table.name for table in box.schema.tables))
-        return Result(f'There is no table "{wrong}". {hint}', "wrong_arguments")
+        return ToolResult(f'There is no table "{wrong}". {hint}', "wrong_arguments")
     tables = {name.lower() for name in asked.tables}
     view = box.view.limited_to(tables)
     parts = replace(view, prompt=view.prompt.model_copy(update={"foreign_keys": False})).render()
@@ -110,13 +110,15 @@ async def columns(box: Toolbox, runner: DatabaseRunner, asked: ColumnsArguments)
     joins = "\n".join(_joined(key, box.schema.dialect) for key in keys)
     sections = (("", parts.schema), ("Sample values:", parts.samples), ("Foreign keys:", joins))
     descriptions = ("Column descriptions:", parts.descriptions)
-    return Result("\n\n".join(f"{head}\n{body}".strip() for head, body in (*sections, descriptions) if body))
+    return ToolResult(
+        "\n\n".join(f"{head}\n{body}".strip() for head, body in (*sections, descriptions) if body)
+    )
 
 
-async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArguments) -> Result:
+async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArguments) -> ToolResult:
     """Show the values of each column that are like a text."""
     if box.values is None:
-        return Result("The values of this database are not available.", "failed")
+        return ToolResult("The values of this database are not available.", "failed")
     columns = await box.values.retrieve(asked.text, box.limits.values, TOP, fill=False)
     dialect, table = box.schema.dialect, asked.table.lower()
     lines = [
@@ -124,22 +126,22 @@ async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArgum
         for column in columns
         if table in ("", column.column.table.lower())
     ]
-    return Result("\n".join(lines) or "No column has a value like that.")
+    return ToolResult("\n".join(lines) or "No column has a value like that.")
 
 
-async def run_sql(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> Result:
+async def run_sql(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> ToolResult:
     """Execute a query in the sandbox, or show its plan, and return its first rows."""
     execution = await runner.run(asked.sql, rows=box.limits.rows)
     text = show_result(execution, box.limits.rows, counts=True)
-    return Result(text, "" if execution.ok else "failed", asked.sql)
+    return ToolResult(text, "" if execution.ok else "failed", asked.sql)
 
 
-async def submit(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> Result:
+async def submit(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> ToolResult:
     """Take a query as the answer, unless it fails."""
     execution = await runner.run(asked.sql, rows=0)
     if execution.ok:
-        return Result("Submitted.", sql=asked.sql)
-    return Result(f"Not submitted. {show_result(execution, 0)}", "failed", asked.sql)
+        return ToolResult("Submitted.", sql=asked.sql)
+    return ToolResult(f"Not submitted. {show_result(execution, 0)}", "failed", asked.sql)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class AgentTool:
     """A tool: its arguments, and what it does."""
 
     arguments: type[BaseModel]
-    use: Callable[[Toolbox, DatabaseRunner, Any], Awaitable[Result]]
+    use: Callable[[Toolbox, DatabaseRunner, Any], Awaitable[ToolResult]]
 
 
 TOOLS = {

@@ -26,7 +26,7 @@ class CandidateGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class QueryPair:
     """Two queries to compare, in the order in which they are shown."""
 
     first: str
@@ -66,7 +66,7 @@ class Merged:
 async def compare_candidates(
     question: Question,
     view: SchemaView,
-    pair: Comparison,
+    pair: QueryPair,
     runner: DatabaseRunner,
     backbone: MeteredBackbone,
 ) -> Preference:

@@ -10,8 +10,8 @@ from tasks.settings.pipeline import NativeLayout, NativePromptSettings, PromptSe
 from tasks.settings.stages import BiasEliminationSettings
 from tasks.stages.candidates import (
     CandidateGroup,
-    Comparison,
     MergeRequest,
+    QueryPair,
     compare_candidates,
     merge_candidates,
 )
@@ -125,7 +125,7 @@ def shown(bench: Bench) -> SchemaView:
 
 def comparison(bench: Bench) -> Awaitable[object]:
     return compare_candidates(
-        QUESTION, shown(bench), Comparison(GOOD, EMPTY, rows=2), bench.runner, bench.backbone
+        QUESTION, shown(bench), QueryPair(GOOD, EMPTY, rows=2), bench.runner, bench.backbone
     )
 
 

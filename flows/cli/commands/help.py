@@ -10,7 +10,7 @@ import yaml
 from click.shell_completion import CompletionItem
 
 from flows.cli import options
-from flows.cli.command_table import COMMANDS, Command
+from flows.cli.command_table import COMMANDS, CommandEntry
 from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 
 Kind = Literal["benchmarks", "backbones", "pipelines"]
@@ -74,7 +74,7 @@ class Help(options.Command):
         click.echo(command.get_help(click.Context(command, info_name=self.topic, parent=program)))
 
 
-def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:
+def _print_commands(commands: Mapping[str, CommandEntry], group: str = "") -> None:
     """Print the commands with what they do, those of a group behind it."""
     for name, entry in commands.items():
         click.echo(f"{f'{group}{name}':<20}  {entry.help}")

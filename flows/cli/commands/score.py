@@ -87,7 +87,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
     def settings(self) -> "ScoreSettings":
         """Return the settings of the options."""
         from flows.evaluate.score import ScoreSettings, read_rules
-        from tasks.benchmarks.predictions.formats import Reading
+        from tasks.benchmarks.predictions.formats import ReadingOptions
         from tasks.core.errors import ConfigurationError
         from tasks.settings.assemble import benchmark_settings
 
@@ -95,8 +95,8 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
             raise ConfigurationError("Give one of --predictions FILE and --trajectories FILE.")
         file = self.predictions or self.trajectories
         assert file is not None
-        reading = Reading(self.sql_column, by_position=self.by_position, unwrap=self.unwrap)
-        if self.trajectories and reading != Reading():
+        reading = ReadingOptions(self.sql_column, by_position=self.by_position, unwrap=self.unwrap)
+        if self.trajectories and reading != ReadingOptions():
             raise ConfigurationError("--sql-column, --by-position and --unwrap are for --predictions only.")
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
         benchmark = benchmark_settings(self.benchmark, (*self.overrides, *soft_f1))

@@ -16,13 +16,13 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted
 from tasks.documents.terminal import fits, literal, open_console
 from tasks.documents.text import visible
-from tasks.results.warehouse.views import Table, plain, schema, views
+from tasks.results.warehouse.views import QueryResult, plain, schema, views
 
 MAX_ROWS = 200
 MAX_COLUMNS = 10
 
 
-def print_rows(table: Table, stream: TextIO) -> None:
+def print_rows(table: QueryResult, stream: TextIO) -> None:
     """Print the first rows of a result as a table, or in blocks if it has many columns."""
     console = open_console(stream)
     if len(table.columns) > MAX_COLUMNS:
@@ -34,7 +34,7 @@ def print_rows(table: Table, stream: TextIO) -> None:
     console.print(f"{counted(len(table.rows), 'row')}{more}")
 
 
-def _print_blocks(table: Table, console: Console) -> None:
+def _print_blocks(table: QueryResult, console: Console) -> None:
     width = max(len(name) for name in table.columns)
     for row in table.rows[:MAX_ROWS]:
         for name, value in zip(table.columns, row, strict=True):
@@ -42,7 +42,7 @@ def _print_blocks(table: Table, console: Console) -> None:
         console.print()
 
 
-def _print_table(table: Table, console: Console) -> None:
+def _print_table(table: QueryResult, console: Console) -> None:
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(table.columns):
         numbers = all(isinstance(row[index], int | float) for row in table.rows if row[index] is not None)
@@ -54,7 +54,7 @@ def _print_table(table: Table, console: Console) -> None:
     console.print(grid)
 
 
-def print_csv(table: Table, stream: TextIO) -> None:
+def print_csv(table: QueryResult, stream: TextIO) -> None:
     """Print a result as CSV with a header; NULL is an empty cell."""
     rows = (["" if value is None else _text(value) for value in row] for row in table.rows)
     write_csv((table.columns, *rows), stream)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
 from flows.matrix.matrix import Cell, CellResult, Sweep, estimated_usd
-from flows.matrix.repeats import Measured, NoisePlan
+from flows.matrix.repeats import MeasuredRepeats, NoisePlan
 from tasks.backbone.budget import Budget
 from tasks.core.wording import DASH, counted, counts, money, number, percent
 from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table
@@ -196,7 +196,7 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     return Document("", tuple(blocks))
 
 
-def repeats_problems(measured: Measured) -> Document | None:
+def repeats_problems(measured: MeasuredRepeats) -> Document | None:
     """Return what keeps repeats from being whole, and how to go on; None where nothing does."""
     if not measured.problems:
         return None

@@ -25,7 +25,7 @@ MARK, SAME = "≠ ", "  "
 
 
 @dataclass(frozen=True)
-class Side:
+class ShownResult:
     """One of the two results."""
 
     name: str
@@ -37,7 +37,7 @@ def print_results(
     console: Console, predicted: Execution | None, gold: Execution | None, rows: int, differing: Differing
 ) -> None:
     """Print at most so many `rows` of both results side by side: those that differ are marked and come first."""
-    sides = (Side("prediction", predicted, differing[0]), Side("gold", gold, differing[1]))
+    sides = (ShownResult("prediction", predicted, differing[0]), ShownResult("gold", gold, differing[1]))
     left = list(_lines(sides[0], rows, (console.width - 3) // 2))
     wide = max(map(cell_len, left))
     right = list(_lines(sides[1], rows, console.width - 3 - wide))
@@ -46,7 +46,7 @@ def print_results(
         console.print(f"{left_line}{padding} | {right_line}".rstrip(), markup=False)
 
 
-def _lines(side: Side, rows: int, width: int) -> Iterator[str]:
+def _lines(side: ShownResult, rows: int, width: int) -> Iterator[str]:
     """Yield the lines of one side, none of them wider than `width`."""
     execution = side.execution
     if execution is None:

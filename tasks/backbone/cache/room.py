@@ -60,7 +60,7 @@ def _fill(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-class Folder:
+class OpenFolder:
     """A working folder while a command runs: whether it is still there and its disk has room."""
 
     def __init__(self, path: Path) -> None:

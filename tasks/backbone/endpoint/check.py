@@ -53,7 +53,7 @@ UNSET = dict.fromkeys(("temperature", "seed", "reasoning_effort", "max_tokens", 
 """Settings that a request has no field for unless it is checked."""
 
 
-class Finding(BaseModel):
+class EndpointFact(BaseModel):
     """One thing that was checked."""
 
     model_config = ConfigDict(frozen=True)
@@ -73,7 +73,7 @@ class EndpointReport(BaseModel):
     """Base URL without secrets."""
     model: str
     """Model that was checked."""
-    findings: list[Finding] = Field(default_factory=list)
+    findings: list[EndpointFact] = Field(default_factory=list)
     models: list[str] = Field(default_factory=list)
     """Models that the endpoint lists."""
     context_tokens: int | None = None
@@ -92,7 +92,7 @@ class EndpointReport(BaseModel):
         """Add a finding; None is "unknown"."""
         word: Literal["yes", "no", "unknown"] = "unknown" if verdict is None else "yes" if verdict else "no"
         short = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}…"
-        self.findings.append(Finding(name=name, verdict=word, detail=short))
+        self.findings.append(EndpointFact(name=name, verdict=word, detail=short))
 
     def verdict(self, name: str) -> str:
         """Return the verdict on something; "" if it was not checked."""

@@ -49,7 +49,7 @@ def longest_call(settings: BackboneSettings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RetryDecision:
     """What follows a failed request."""
 
     pause_s: float | None  # seconds until the next request of the call; None: there is none
@@ -81,7 +81,7 @@ class RetryPolicy:
         if sent_at > self._refused_at:
             self._refused.clear()
 
-    def decide(self, refusal: Refusal, prompt: str, requests: int, now: float) -> Decision:
+    def decide(self, refusal: Refusal, prompt: str, requests: int, now: float) -> RetryDecision:
         """Record a failed request of a call that has sent so many, by the key of its prompt; return what follows.
 
         `now` is a time of the loop's clock.
@@ -94,17 +94,19 @@ class RetryPolicy:
             self._refused.setdefault(refusal.kind, set()).add(prompt)
             self._refused_at = now
             evident = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
-            return Decision(
+            return RetryDecision(
                 None, _sentences(refusal.advice, KEPT) if evident else refusal.advice, fatal=evident
             )
         if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:
             unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
-            return Decision(None, _sentences(unread, refusal.advice, KEPT), fatal=True)
+            return RetryDecision(None, _sentences(unread, refusal.advice, KEPT), fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
             wait = counted(round(refusal.retry_after_s / 60), "minute")
-            return Decision(None, f"It asks to wait {wait}: run the same command again then.", fatal=True)
+            return RetryDecision(
+                None, f"It asks to wait {wait}: run the same command again then.", fatal=True
+            )
         if not refusal.transient:
-            return Decision(None, refusal.advice)
+            return RetryDecision(None, refusal.advice)
         over = requests > self._retries
         if not self._answered:
             silent_s = now - (now if self._began is None else self._began)
@@ -112,11 +114,11 @@ class RetryPolicy:
             unreachable = refusal.kind == "connection" and (given_up or silent_s >= UNREACHABLE_S)
             if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
                 never = f"It has not answered one request in {silent_s:.0f} s."
-                return Decision(None, _sentences(never, refusal.advice, KEPT), fatal=True)
+                return RetryDecision(None, _sentences(never, refusal.advice, KEPT), fatal=True)
         if over:
             tried = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
-            return Decision(None, _sentences(tried, refusal.advice))
-        return Decision(self._pause(refusal, requests, now))
+            return RetryDecision(None, _sentences(tried, refusal.advice))
+        return RetryDecision(self._pause(refusal, requests, now))
 
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
         """Return the seconds before a refused request is sent again: more each time, and no less than it asked for."""

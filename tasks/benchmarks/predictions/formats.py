@@ -34,7 +34,7 @@ _SQL_WORD = re.compile(r"sql|query|pred\w*|generated")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """How a file of predictions is read where its content leaves it open."""
 
     # name of the column that holds the SQL, `a.b` for a key of a nested object; None: as its name says
@@ -43,7 +43,7 @@ class Reading:
     unwrap: bool = False  # whether SQL is taken out of Markdown fences and of `database | SQL`
 
 
-class Columns(NamedTuple):
+class ColumnNames(NamedTuple):
     """Names of columns, as the file spells them."""
 
     identity: str | None  # the question id's; None where predictions belong to questions by position
@@ -66,7 +66,7 @@ def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
+def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: ReadingOptions) -> ColumnNames:
     """Return which columns hold what; names are compared without case, blanks and signs.
 
     `location` is the file, and where in it the names stand.
@@ -96,7 +96,7 @@ def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: Read
         raise DataError(
             f"{location}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
         )
-    return Columns(identity, candidates[0], _named(names, DATABASE_NAMES))
+    return ColumnNames(identity, candidates[0], _named(names, DATABASE_NAMES))
 
 
 def _named(names: Sequence[str], spellings: Sequence[str]) -> str | None:
@@ -163,10 +163,10 @@ class PredictionFile:
     format: Format  # which of `FORMATS`
     sha256: str  # of the file
     entries: tuple[PredictionEntry, ...]  # in file order; for "lines" one per line, blank lines included
-    reading: Reading = field(default_factory=Reading)  # what the user says about the file
+    reading: ReadingOptions = field(default_factory=ReadingOptions)  # what the user says about the file
 
 
-def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
+def _read_folder(folder: Path, reading: ReadingOptions) -> PredictionFile:
     files = shown_files(folder, "*.sql")
     if not files:
         others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
@@ -180,9 +180,9 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
     return PredictionFile(folder, "folder", digest, tuple(entries), reading)
 
 
-def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFile:
+def read_predictions(path: Path, reading: ReadingOptions | None = None) -> PredictionFile:
     """Read a file of predictions by its content, and by what the user says about it."""
-    reading = reading or Reading()
+    reading = reading or ReadingOptions()
     if path.is_dir():
         return _read_folder(path, reading)
     text = read_text(path)
@@ -194,7 +194,7 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
     return PredictionFile(path, kind, files_digest([path]), entries, reading)
 
 
-def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[PredictionEntry]]:
+def _read(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, Iterator[PredictionEntry]]:
     ending = path.suffix.lower()
     start = text.lstrip()[0]
     if ending in (".jsonl", ".ndjson"):
@@ -208,7 +208,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
     return "lines", _lines(text)
 
 
-def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[PredictionEntry]]:
+def _read_json(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, Iterator[PredictionEntry]]:
     try:
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
@@ -252,7 +252,7 @@ def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
         yield Row(path, number, dict(zip(map(str, columns), row, strict=True)))
 
 
-def _rows(objects: Iterable[Row], reading: Reading, names_in: str = "") -> Iterator[PredictionEntry]:
+def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -> Iterator[PredictionEntry]:
     """Read objects with an id and a SQL, under any of the names in use.
 
     `names_in` says where the names stand; "": in each object.

@@ -18,12 +18,12 @@ from tasks.core.files import file_digest, file_state, shown_files
 from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Values, schema_of
+from tasks.database.engine import ENGINES, Connection, Cursor, Engine, QueryDeadline, Values, schema_of
 from tasks.database.limits import ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits, RefusedError
 from tasks.database.location import Location, unreadable
 from tasks.database.plain import plain_row, reread_json
 from tasks.database.sandbox.runner import in_sandbox
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import SqlSession
 from tasks.database.schema import Schema
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class _Connection(Connection):
         self._crashed = False
         self._connection = open_restrained(path, limits.memory_mb // 2)
 
-    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+    def execute(self, sql: str, deadline: QueryDeadline) -> Cursor:
         statements = self._connection.extract_statements(sql)
         if len(statements) > 1:
             raise RefusedError(SEVERAL_STATEMENTS)
@@ -295,7 +295,7 @@ class _Cursor(Cursor):
     """A query that DuckDB interrupts at its deadline; rows are computed as they are fetched."""
 
     def __init__(
-        self, session: "duckdb.DuckDBPyConnection", statements: list[Any], deadline: Deadline
+        self, session: "duckdb.DuckDBPyConnection", statements: list[Any], deadline: QueryDeadline
     ) -> None:
         self._session = session
         self._timer = threading.Timer(deadline.left, session.interrupt)
@@ -348,7 +348,7 @@ ORDER BY table_oid, constraint_index
 """
 
 
-def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
+def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> Schema:
     """In a worker, read tables with their first `sample_rows` rows, views, and keys.
 
     In a folder, each view is a file and is read as a table.

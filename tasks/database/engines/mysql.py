@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tasks.core.errors import ConfigurationError
-from tasks.database.engine import ENGINES, Deadline
+from tasks.database.engine import ENGINES, QueryDeadline
 from tasks.database.location import Location
 from tasks.database.plain import reread_json
 from tasks.database.server_engine import (
@@ -153,7 +153,7 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
         ((self._mode,),) = rows_of(self._connection, "SELECT @@sql_mode")
         return MysqlGate("NO_BACKSLASH_ESCAPES" not in self._mode, "ANSI_QUOTES" in self._mode)
 
-    def begin(self, deadline: Deadline) -> None:
+    def begin(self, deadline: QueryDeadline) -> None:
         connection = self._connection
         seconds = max(0.001, deadline.left)
         limit = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.core.records import Status
-from tasks.database.engine import ENGINES, Deadline
+from tasks.database.engine import ENGINES, QueryDeadline
 from tasks.database.limits import OUT_OF_MEMORY, SEVERAL_STATEMENTS
 from tasks.database.location import Location
 from tasks.database.plain import plain, reread_json
@@ -164,7 +164,7 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         self._filler = _filler(self._connection)
         return gate_of(self._connection)
 
-    def begin(self, deadline: Deadline) -> None:
+    def begin(self, deadline: QueryDeadline) -> None:
         milliseconds = max(1, int(deadline.left * 1000))
         self._connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
 

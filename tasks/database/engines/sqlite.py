@@ -20,11 +20,20 @@ from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, KeyColumn, Values, schema_of
+from tasks.database.engine import (
+    ENGINES,
+    Connection,
+    Cursor,
+    Engine,
+    KeyColumn,
+    QueryDeadline,
+    Values,
+    schema_of,
+)
 from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import SqlSession
 from tasks.database.schema import Schema
 from tasks.database.sqlite_files import read_only_uri, require_database, tolerant_text
 
@@ -116,7 +125,7 @@ class _Values(Values):
 ENGINES.register("sqlite")(_Sqlite())
 
 
-def read_structure(session: Session, database_id: str, sample_rows: int) -> Schema:
+def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> Schema:
     """Read tables, views and keys of a SQLite file, in a worker process; cost does not grow with the number of rows.
 
     The first `sample_rows` rows of each table are kept as samples, in the table's own order; none of a table with a
@@ -274,7 +283,7 @@ class _Connection(Connection):
         except sqlite3.Error as error:
             raise DataError(str(error)) from error
 
-    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+    def execute(self, sql: str, deadline: QueryDeadline) -> Cursor:
         self._refused = ""
         return _Cursor(self._connection, sql, deadline)
 
@@ -320,7 +329,7 @@ class _Connection(Connection):
 class _Cursor(Cursor):
     """A statement that SQLite steps through; it counts the steps of its virtual machine, to a full `_every`."""
 
-    def __init__(self, connection: sqlite3.Connection, sql: str, deadline: Deadline) -> None:
+    def __init__(self, connection: sqlite3.Connection, sql: str, deadline: QueryDeadline) -> None:
         # Where no steps are to be counted, the handler still checks the deadline.
         self._every = deadline.count_every or TICK
         self._ends_at = deadline.at

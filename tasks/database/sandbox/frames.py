@@ -20,7 +20,7 @@ class Job(NamedTuple):
     budget_s: float  # seconds that all of its queries may take together
 
 
-class Reply(NamedTuple):
+class WorkerReply(NamedTuple):
     """The outcome of a job, or, with `outcome` "ready", that the worker can take one."""
 
     outcome: Literal["ready", "returned", "raised", "exhausted"]  # exhausted: memory ran out

@@ -21,7 +21,7 @@ from tasks.core.deadline import deadline
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
+from tasks.database.sandbox.frames import HEADER, Job, WorkerReply, framed
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""
@@ -103,7 +103,7 @@ class WorkerProcess:
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
             ) from error
 
-    async def ask(self, job: Job, frame: bytes, timeout_s: float) -> Reply:
+    async def ask(self, job: Job, frame: bytes, timeout_s: float) -> WorkerReply:
         """Send the frame of a job and wait for its reply.
 
         Raises:
@@ -120,7 +120,7 @@ class WorkerProcess:
             async with deadline(timeout_s):
                 await self._send(frame)
                 sent = True
-                reply: Reply = await self._receive()
+                reply: WorkerReply = await self._receive()
                 return reply
         except TimeoutError as error:
             if self._stands_still():

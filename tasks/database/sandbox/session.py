@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.core.records import Execution, Status
 from tasks.database.database import require_content
-from tasks.database.engine import Connection, Cursor, Deadline, engine_of
+from tasks.database.engine import Connection, Cursor, QueryDeadline, engine_of
 from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.plain import plain_row
@@ -136,11 +136,11 @@ class _Query(NamedTuple):
 
     sql: str
     timeout: float  # seconds, for messages
-    deadline: Deadline
+    deadline: QueryDeadline
     keep_rows: int | None
 
 
-class Session:
+class SqlSession:
     """Runs SQL on one database. The connection opens with the first query and again when the database changes."""
 
     def __init__(self, location: Location, limits: Limits, alarm: Callable[[float], object]) -> None:
@@ -191,11 +191,11 @@ class Session:
             now = time.monotonic()
             timeout = self.limits.timeout_s if timeout_s is None else timeout_s
             timeout = max(0.0, min(timeout, self._budget_ends - now))
-            deadline = Deadline(now + timeout, COARSE if count_steps else None)
+            deadline = QueryDeadline(now + timeout, COARSE if count_steps else None)
             query = _Query(sql, timeout, deadline, keep_rows)
             result = self._alarmed(connection, query)
             if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
-                again = self._alarmed(connection, _Query(sql, timeout, Deadline(now + timeout, 1), 0))
+                again = self._alarmed(connection, _Query(sql, timeout, QueryDeadline(now + timeout, 1), 0))
                 result = replace(result, steps=again.steps) if again.ok else again
             if self._engine.state(self.location) == self._state:
                 return result
@@ -367,7 +367,7 @@ SHOWN_BYTES = 16 * MIB
 """Bytes of the first rows that leave the worker."""
 
 
-def first_rows(session: Session, sql: str, rows: int, timeout_s: float | None) -> Execution:
+def first_rows(session: SqlSession, sql: str, rows: int, timeout_s: float | None) -> Execution:
     """Run a query to its end and return its first rows and their number; fewer rows where they are large."""
     result = session.run(sql, timeout_s=timeout_s, keep_rows=rows)
     kept: list[tuple[Any, ...]] = []
@@ -382,7 +382,7 @@ def first_rows(session: Session, sql: str, rows: int, timeout_s: float | None) -
     )
 
 
-def same_rows(session: Session, sql: str, other: str) -> bool:
+def same_rows(session: SqlSession, sql: str, other: str) -> bool:
     """Return whether two statements both run and return the same set of rows."""
     first, second = session.run(sql), session.run(other)
     return first.ok and second.ok and set(first.rows) == set(second.rows)

@@ -24,8 +24,8 @@ from io import BufferedReader, BufferedWriter
 
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.frames import HEADER, Job, WorkerReply, framed
+from tasks.database.sandbox.session import SqlSession
 
 OPEN_DATABASES = 16
 """Connections kept open; the least recently used one is closed for the next."""
@@ -43,8 +43,8 @@ def main() -> None:
         return
     limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
     restrict_process(limits)
-    sessions: OrderedDict[Location, Session] = OrderedDict()
-    _write(replies, Reply("ready"))
+    sessions: OrderedDict[Location, SqlSession] = OrderedDict()
+    _write(replies, WorkerReply("ready"))
     os.dup2(1, 2)  # the parent reads standard error no further, and a full pipe would block
     while (message := _read(jobs)) is not None:
         reply = _done(message, sessions, limits)
@@ -73,7 +73,7 @@ _function_named = cache(pkgutil.resolve_name)
 """Returns the module-level function of a "module:qualname"."""
 
 
-def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
+def _done(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
     """Do a pickled job; an exception is a reply, and after a lack of memory the worker is spent."""
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
@@ -82,18 +82,18 @@ def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Li
         session.expect(job.content)
         session.grant(job.budget_s)
         value = function(session, *job.args)
-        return Reply("returned", value, spent=session.spent)
+        return WorkerReply("returned", value, spent=session.spent)
     except MemoryError:
-        return Reply("exhausted", spent=True)
+        return WorkerReply("exhausted", spent=True)
     except Exception as error:
-        return Reply("raised", _portable(error), traceback.format_exc())
+        return WorkerReply("raised", _portable(error), traceback.format_exc())
 
 
-def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
+def _session(location: Location, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> SqlSession:
     """Return the session of a database; of those that are open, the one unused for longest is closed."""
     session = sessions.get(location)
     if session is None:
-        session = sessions[location] = Session(location, limits, _end_after)
+        session = sessions[location] = SqlSession(location, limits, _end_after)
         if len(sessions) > OPEN_DATABASES:
             sessions.popitem(last=False)[1].close()
     else:
@@ -133,16 +133,16 @@ def _read(pipe: BufferedReader) -> bytes | None:
     return pipe.read(length)
 
 
-def _write(pipe: BufferedWriter, reply: Reply) -> None:
+def _write(pipe: BufferedWriter, reply: WorkerReply) -> None:
     try:
         frame = framed(reply)
     except MemoryError:
-        frame = framed(Reply("exhausted", spent=True))
+        frame = framed(WorkerReply("exhausted", spent=True))
     except Exception as error:
         kind = type(reply.value).__name__
         text = reply.traceback or traceback.format_exc()
         frame = framed(
-            Reply("raised", TypeError(f"a {kind} cannot leave the worker: {error}"), text, reply.spent)
+            WorkerReply("raised", TypeError(f"a {kind} cannot leave the worker: {error}"), text, reply.spent)
         )
     pipe.write(frame)
     pipe.flush()

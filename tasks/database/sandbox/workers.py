@@ -18,9 +18,9 @@ from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.sandbox.frames import Job, Reply, framed
+from tasks.database.sandbox.frames import Job, WorkerReply, framed
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
-from tasks.database.sandbox.session import Session, first_rows
+from tasks.database.sandbox.session import SqlSession, first_rows
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ MAX_CALLS = 16
 MAX_MESSAGE_S = 0.05
 """Seconds after which a worker begins no further call of a message."""
 
-Function = Callable[[Session, Any], Any]
+Function = Callable[[SqlSession, Any], Any]
 
 
 class Waiting(NamedTuple):
@@ -125,7 +125,7 @@ def _alike(first: Waiting, second: Waiting) -> bool:
     )
 
 
-def call_each(session: Session, function: Function, calls: Sequence[tuple[Any, float]]) -> list[Any]:
+def call_each(session: SqlSession, function: Function, calls: Sequence[tuple[Any, float]]) -> list[Any]:
     """Inside a worker: run a function with each argument in turn, and return what it returned for those that it ran.
 
     It begins no further one after `MAX_MESSAGE_S`, or where the process had better be replaced.
@@ -209,7 +209,7 @@ class SqlWorkers:
             return Execution(lost.status, error=str(lost), seconds=loop.time() - started)
 
     async def call(self, function: Callable[..., T], database: Database, *args: Any, timeout_s: float) -> T:
-        """Run `function(session, *args)` inside a worker, with a `sandbox.Session` on the database.
+        """Run `function(session, *args)` inside a worker, with a `SqlSession` on the database.
 
         The module-level function goes as its name, arguments and value go pickled. Its queries may take `timeout_s`
         seconds together, the function the limits' grace more.
@@ -241,7 +241,7 @@ class SqlWorkers:
         error.add_note(f"In a worker process:\n{reply.traceback}")
         raise error
 
-    async def _answer(self, job: Job) -> Reply:
+    async def _answer(self, job: Job) -> WorkerReply:
         """Send a job to an idle worker, or to a new one, and return its reply.
 
         The job goes to another worker where its worker was ended from outside, to `ATTEMPTS` workers at most, or had

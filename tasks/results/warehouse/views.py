@@ -219,7 +219,7 @@ def _columns(name: str, view: View) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ViewColumn:
     """A column of a view: its name, DuckDB's type, and what it means."""
 
     name: str
@@ -227,7 +227,7 @@ class Column:
     meaning: str
 
 
-def schema() -> dict[str, list[Column]]:
+def schema() -> dict[str, list[ViewColumn]]:
     """Return the columns of each view, whether there is a warehouse yet or not."""
     import duckdb
 
@@ -236,13 +236,13 @@ def schema() -> dict[str, list[Column]]:
         _make_views(connection)
         described = {name: connection.execute(f"DESCRIBE {name}").fetchall() for name in views()}
     return {
-        name: [Column(column, kind, MEANINGS[name].get(column, "")) for column, kind, *_ in rows]
+        name: [ViewColumn(column, kind, MEANINGS[name].get(column, "")) for column, kind, *_ in rows]
         for name, rows in described.items()
     }
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class QueryResult:
     """What a query returned: column names, each once, and rows of as many values."""
 
     columns: tuple[str, ...]
@@ -255,7 +255,7 @@ class Table:
         ]
 
 
-def query(warehouse: Path, sql: str) -> Table:
+def query(warehouse: Path, sql: str) -> QueryResult:
     """Run a query on the views. It can read the warehouse and nothing else, and change nothing."""
     import duckdb
 
@@ -271,7 +271,7 @@ def query(warehouse: Path, sql: str) -> Table:
             raise ConfigurationError(
                 f'The query cannot be run: {error}\n"crosscheck query --schema" lists the views and columns.'
             ) from None
-        return Table(_distinct([column[0] for column in cursor.description or ()]), tuple(rows))
+        return QueryResult(_distinct([column[0] for column in cursor.description or ()]), tuple(rows))
 
 
 def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[str, int]:

@@ -14,8 +14,8 @@ from tasks.scoring.execution.judge_job import (
     Ballot,
     Compared,
     Grouped,
+    JudgedQuery,
     JudgeJob,
-    Query,
     compare,
     group_results,
     seconds_of,
@@ -74,9 +74,9 @@ class Judge:
         return {name: verdicts[sql] for name, sql in sqls.items()}
 
 
-def _query(sql: str, dialect: str, *, is_gold: bool = False) -> Query:
+def _query(sql: str, dialect: str, *, is_gold: bool = False) -> JudgedQuery:
     order = ordering(sql, dialect) if is_gold else Ordering()
-    return Query(sql, as_spider_executes(sql, dialect), order)
+    return JudgedQuery(sql, as_spider_executes(sql, dialect), order)
 
 
 async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:

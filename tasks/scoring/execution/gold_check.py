@@ -23,7 +23,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.cost import percentile
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
-from tasks.sql.alternatives import Kind, Pair, find_alternatives
+from tasks.sql.alternatives import AlternativePair, Kind, find_alternatives
 
 GoldClass = Literal[
     "rows", "empty", "error", "timeout", "too_large", "missing_database", "unreadable_database"
@@ -259,7 +259,7 @@ _NUMBER = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*")
 class Finding:
     """An alternative that has another result."""
 
-    pair: Pair
+    pair: AlternativePair
     columns: tuple[str, ...] = ()
     # rows that only one of the two results has, of each the first ones; where only the order differs, the first rows
     only_one: tuple[tuple[Any, ...], ...] = field(default=(), repr=False)
@@ -296,7 +296,7 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
 
 
 async def _compared(
-    judge: Judge, database: Database, gold_sql: str, pairs: Iterable[Pair], rows: int
+    judge: Judge, database: Database, gold_sql: str, pairs: Iterable[AlternativePair], rows: int
 ) -> Decision:
     """Compare the results of each pair of alternatives: where they differ, the data do not decide the gold's result."""
     findings: list[Finding] = []
@@ -328,7 +328,7 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
     return len(values) > 1 and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in values)
 
 
-async def _with_rows(judge: Judge, database: Database, pair: Pair, rows: int) -> Finding:
+async def _with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
     """Return a finding with rows that only one of its two alternatives has; with both results if none is."""
     if not rows:
         return Finding(pair)

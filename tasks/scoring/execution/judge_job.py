@@ -14,7 +14,7 @@ from tasks.scoring.report import Difference, Verdict
 from tasks.sql.rewriting import Ordering
 
 if TYPE_CHECKING:
-    from tasks.database.sandbox.session import Result, Session
+    from tasks.database.sandbox.session import Result, SqlSession
 
 MAX_COMPARED_ROWS = 100_000
 """Rows of a wrong result up to which it is found out how it differs from the gold's."""
@@ -25,7 +25,7 @@ REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""
 
 
-class Query(NamedTuple):
+class JudgedQuery(NamedTuple):
     """One SQL to execute."""
 
     sql: str  # as it was written
@@ -36,7 +36,7 @@ class Query(NamedTuple):
     order: Ordering = Ordering()
 
 
-def seconds_of(queries: Iterable[Query], timeout_s: float) -> float:
+def seconds_of(queries: Iterable[JudgedQuery], timeout_s: float) -> float:
     """Return how long a worker may take to run queries in both forms, and to compare their results."""
     return timeout_s * sum(1 + (query.plain != query.sql) for query in queries) + COMPARING_S
 
@@ -44,8 +44,8 @@ def seconds_of(queries: Iterable[Query], timeout_s: float) -> float:
 class JudgeJob(NamedTuple):
     """What a worker is asked to compare."""
 
-    gold: Query | None  # the gold; None to execute the predictions only
-    predicted: tuple[Query, ...]  # the SQLs to judge, each once
+    gold: JudgedQuery | None  # the gold; None to execute the predictions only
+    predicted: tuple[JudgedQuery, ...]  # the SQLs to judge, each once
     rules: tuple[str, ...]  # names of the rules to judge by
     timeout_s: float  # limit per query, in seconds
     # results that count as right under rules that know such; None where there is only a gold SQL
@@ -73,7 +73,7 @@ class Compared(NamedTuple):
     """Whether another execution would give the same verdicts; not if a query without its DISTINCT exceeded a limit."""
 
 
-def compare(session: "Session", job: JudgeJob) -> Compared:
+def compare(session: "SqlSession", job: JudgeJob) -> Compared:
     """Run the gold once and each prediction once, and judge each under every rule.
 
     What this worker knows is not executed again: a gold of an earlier job, and a prediction that is the gold word for
@@ -131,7 +131,7 @@ def _difference(gold: "Result | None", predicted: "Result") -> Difference:
     return "extra_rows" if expected < actual else "other_rows"
 
 
-def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
+def _without_distinct(session: "SqlSession", job: JudgeJob, gold: "Result | None") -> "Result | None":
     """Return the gold's result without DISTINCT; None where no rule asks for it, or the gold does not finish."""
     query = job.gold
     if query is None or gold is None or not job.strips_distinct or gold.status != "ok":
@@ -170,7 +170,7 @@ class _Results(NamedTuple):
 
 
 def group_results(
-    session: "Session", queries: tuple[Query, ...], rule: str, timeout_s: float
+    session: "SqlSession", queries: tuple[JudgedQuery, ...], rule: str, timeout_s: float
 ) -> list[Grouped]:
     """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
     leaders: dict[int, _Results] = {}

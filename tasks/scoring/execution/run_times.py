@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
-    from tasks.database.sandbox.session import Session
+    from tasks.database.sandbox.session import SqlSession
     from tasks.database.sandbox.workers import SqlWorkers
 
 
@@ -52,7 +52,7 @@ class RightAnswer:
     sql: str
 
 
-def measure(session: "Session", gold_sql: str, sql: str, repeats: int, timeout_s: float) -> Timings | None:
+def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeout_s: float) -> Timings | None:
     """Time gold and prediction in turns inside one worker, and count their steps; None if either fails.
 
     Each is timed on a connection of its own, as in BIRD's evaluator: the first query of a connection reads the schema.

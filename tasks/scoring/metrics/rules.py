@@ -16,7 +16,7 @@ from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
-    from tasks.database.sandbox.session import Session
+    from tasks.database.sandbox.session import SqlSession
     from tasks.database.sandbox.workers import SqlWorkers
 
 MAX_IDS = 10
@@ -117,7 +117,7 @@ def overlap(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def compare_results(session: "Session", gold_sql: str, sql: str, timeout_s: float) -> float | None:
+def compare_results(session: "SqlSession", gold_sql: str, sql: str, timeout_s: float) -> float | None:
     """Execute gold and prediction inside a worker, and compare their rows; None if the gold does not finish."""
     gold = session.run_known(gold_sql, timeout_s=timeout_s)
     result = session.run_known(sql, timeout_s=timeout_s)

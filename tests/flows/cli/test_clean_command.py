@@ -16,7 +16,7 @@ from flows.evaluate.working_folder import clean, open_folder
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import DataError
 from tasks.results.build_record import record_of
-from tasks.results.retention import Store
+from tasks.results.retention import FolderStore
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Keep
 from tasks.settings.home import Home
@@ -200,7 +200,7 @@ def test_a_cleaning_that_was_killed_is_continued(
 ) -> None:
     keep, attempted, done = Keep(age="30d", runs=1, rows=False), storage._attempted, count()
 
-    def die_after(store: Store, work: Any) -> Any:
+    def die_after(store: FolderStore, work: Any) -> Any:
         if next(done) == steps:
             raise KeyboardInterrupt
         return attempted(store, work)

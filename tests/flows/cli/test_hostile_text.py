@@ -30,7 +30,7 @@ from tasks.pages.run_page import RunView
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord, Tracked
-from tasks.results.warehouse.views import Table
+from tasks.results.warehouse.views import QueryResult
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
 from tasks.scoring.execution.gold_check import Gold, GoldCheck, GoldReport, Golds
@@ -129,8 +129,8 @@ def comparison(stream: TextIO) -> None:
         answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
         answered(Execution("error", error=EVIL)),
         answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, retryable=False))),
-        lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
-        lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
+        lambda stream: print_rows(QueryResult((EVIL,), ((EVIL,),)), stream),
+        lambda stream: print_rows(QueryResult(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
         golds, answer_key, sweep, judged, listed, runs, comparison,
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.evaluate.finetuning import Pairs, TrainingPair, read_pairs, write_pairs
+from flows.evaluate.finetuning import TrainingPair, TrainingPairs, read_pairs, write_pairs
 from tasks.core.errors import DataError
 from tasks.results.mlflow.experiment import logged_by_library
 from tasks.settings.home import Home, find_conf
@@ -28,7 +28,7 @@ def pair(number: int, response: str = "SELECT 1") -> TrainingPair:
 
 
 def written(path: Path, *pairs: TrainingPair) -> Path:
-    made = Pairs()
+    made = TrainingPairs()
     for each in pairs:
         made.add(each)
     write_pairs(path, made)

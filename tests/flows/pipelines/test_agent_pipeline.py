@@ -15,7 +15,7 @@ from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.home import Home
 from tasks.settings.pipeline import AgentSettings
-from tasks.stages.agent_tools import TOOLS, AgentTool, Result, SqlArguments, Toolbox
+from tasks.stages.agent_tools import TOOLS, AgentTool, SqlArguments, Toolbox, ToolResult
 from tests.flows.pipelines.test_pipelines_gold import MARKER, Files, evaluated, files_in, with_the_marker
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, reply, server_error, tool_calls
 from tests.support.guide import GOOD, OTHER, Guide, Walk
@@ -220,8 +220,8 @@ async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
     _, executed = await evaluated(files, prefect_home, fake_openai, ("agent",))
     assert executed == len(fake_openai.requests) == 2 * len(STEPS)
 
-    async def changed(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> Result:
-        return Result("Other rows.", sql=asked.sql)
+    async def changed(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> ToolResult:
+        return ToolResult("Other rows.", sql=asked.sql)
 
     monkeypatch.setattr("flows.pipelines.agent.Toolbox", partial(Toolbox, version=-1))
     _, executed = await evaluated(files, prefect_home, fake_openai, ("agent",))

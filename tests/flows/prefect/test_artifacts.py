@@ -26,7 +26,7 @@ def record_of(home: Home, lost: int) -> RunRecord:
         run = unanswered(run, place, "The endpoint did not answer.")
     warehouse = Warehouse(home.warehouse)
     (kept,) = keep(warehouse, [run])
-    return warehouse.read_run(kept[0].run_id)
+    return warehouse.read_run(kept.run_id)
 
 
 async def shown(record: RunRecord, api: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
-from tasks.benchmarks.predictions.formats import Reading, read_predictions
+from tasks.benchmarks.predictions.formats import ReadingOptions, read_predictions
 from tasks.benchmarks.predictions.pairing import LinkNames, Predictions, pair, read_links
 from tasks.core.errors import DataError
 from tasks.core.records import Question
@@ -31,7 +31,7 @@ def paired(bird: Any, tmp_path: Path) -> Paired:
     def run(content: Any, name: str = "p.json", rule: str = "bird", **reading: Any) -> Predictions:
         path = tmp_path / name
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        return pair(read_predictions(path, Reading(**reading)), bird.load(rule=rule))
+        return pair(read_predictions(path, ReadingOptions(**reading)), bird.load(rule=rule))
 
     return run
 

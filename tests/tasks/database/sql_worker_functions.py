@@ -7,22 +7,22 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from tasks.database.sandbox.session import Result, Session
+from tasks.database.sandbox.session import Result, SqlSession
 
 
-def whole_result(session: Session, sql: str) -> Result:
+def whole_result(session: SqlSession, sql: str) -> Result:
     return session.run(sql)
 
 
-def agree(session: Session, first: str, second: str) -> bool:
+def agree(session: SqlSession, first: str, second: str) -> bool:
     return set(session.run(first).rows) == set(session.run(second).rows)
 
 
-def counted(session: Session, sql: str) -> list[int | None]:
+def counted(session: SqlSession, sql: str) -> list[int | None]:
     return [session.run(sql, count_steps=True).steps for _ in range(2)]
 
 
-def steps_by_sqlite_itself(session: Session, sql: str) -> int | None:
+def steps_by_sqlite_itself(session: SqlSession, sql: str) -> int | None:
     """Return SQLite's own count of a statement's steps, None where it was compiled without it."""
     import sqlite3
 
@@ -35,12 +35,12 @@ def steps_by_sqlite_itself(session: Session, sql: str) -> int | None:
     return int(steps)
 
 
-def statuses(session: Session, first: str, second: str) -> list[tuple[str, float]]:
+def statuses(session: SqlSession, first: str, second: str) -> list[tuple[str, float]]:
     results = [session.run(sql, timeout_s=timeout) for sql, timeout in ((first, 0.2), (second, 60.0))]
     return [(result.status, result.seconds) for result in results]
 
 
-def capped(session: Session, sql: str, max_rows: int) -> Result:
+def capped(session: SqlSession, sql: str, max_rows: int) -> Result:
     limits = session.limits
     session.limits = replace(limits, max_rows=max_rows)
     try:
@@ -49,39 +49,39 @@ def capped(session: Session, sql: str, max_rows: int) -> Result:
         session.limits = limits
 
 
-def kept(session: Session, sql: str, keep_rows: int) -> Result:
+def kept(session: SqlSession, sql: str, keep_rows: int) -> Result:
     return session.run(sql, keep_rows=keep_rows)
 
 
-def noisy(session: Session, text: str) -> str:
+def noisy(session: SqlSession, text: str) -> str:
     print(text)  # noqa: T201
     sys.stdout.write(text)
     os.write(1, text.encode())
     return text
 
 
-def own_pid(session: Session) -> int:
+def own_pid(session: SqlSession) -> int:
     return os.getpid()
 
 
-def write_file(session: Session, path: str) -> None:
+def write_file(session: SqlSession, path: str) -> None:
     with open(path, "w") as file:  # noqa: PTH123
         file.write("x" * 100_000)
 
 
-def greedy(session: Session, megabytes: int) -> int:
+def greedy(session: SqlSession, megabytes: int) -> int:
     return len(bytearray(megabytes * 1024 * 1024))
 
 
-def large(session: Session, megabytes: int) -> str:
+def large(session: SqlSession, megabytes: int) -> str:
     return "x" * (megabytes * 1024 * 1024)
 
 
-def environment(session: Session) -> dict[str, str]:
+def environment(session: SqlSession) -> dict[str, str]:
     return dict(os.environ)
 
 
-def fail(session: Session, message: str) -> None:
+def fail(session: SqlSession, message: str) -> None:
     raise LookupError(message)
 
 
@@ -93,30 +93,30 @@ class AwkwardError(Exception):
         self.code = code
 
 
-def fail_awkwardly(session: Session) -> None:
+def fail_awkwardly(session: SqlSession) -> None:
     raise AwkwardError("no pickle carries this", code=3)
 
 
-def unpicklable(session: Session) -> Any:
+def unpicklable(session: SqlSession) -> Any:
     return lambda: None
 
 
-def where(session: Session, _: None) -> str:
+def where(session: SqlSession, _: None) -> str:
     return session.location.address
 
 
-def slept(session: Session, seconds: float) -> float:
+def slept(session: SqlSession, seconds: float) -> float:
     time.sleep(seconds)
     return seconds
 
 
-def fail_at(session: Session, text: str) -> str:
+def fail_at(session: SqlSession, text: str) -> str:
     if text == "wrong":
         raise LookupError(text)
     return text
 
 
-def die_at(session: Session, text: str) -> str:
+def die_at(session: SqlSession, text: str) -> str:
     if text == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     return text

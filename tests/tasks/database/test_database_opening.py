@@ -23,7 +23,7 @@ from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox import process
 from tasks.database.sandbox.runner import in_sandbox
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import SqlSession
 from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.sql.elements import elements
 
@@ -216,7 +216,7 @@ def test_opening_reads_sample_rows_of_a_table_alone(build: Build, monkeypatch: p
         return connection
 
     monkeypatch.setattr(sqlite.sqlite3, "connect", traced)
-    session = Session(Location("sqlite", str(path)), Limits(), lambda seconds: None)
+    session = SqlSession(Location("sqlite", str(path)), Limits(), lambda seconds: None)
     (a, b), _ = (table.columns for table in sqlite.read_structure(session, "long", 2).tables)
     assert (a.samples, b.samples) == ((1, 2), (None, None))
     of_rows = [sql for sql in executed if "FROM `" in sql]

@@ -16,7 +16,7 @@ from tasks.database.sandbox.session import (
     MAX_RESULT_BYTES,
     KeptResults,
     Result,
-    Session,
+    SqlSession,
     is_volatile,
 )
 from tasks.database.sandbox.workers import SqlWorkers
@@ -39,7 +39,7 @@ class Counted:
     def __init__(self, database: Database) -> None:
         self._started = 0
         self.path = Path(database.location.path)
-        self.session = Session(database.location, Limits(), self._alarm)
+        self.session = SqlSession(database.location, Limits(), self._alarm)
 
     def _alarm(self, seconds: float) -> None:
         self._started += seconds > 0
