@@ -12,24 +12,24 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 916,
-    "flows/cli": 4_837,
-    "flows/evaluate": 7_064,
+    "flows/cli": 4_847,
+    "flows/evaluate": 7_068,
     "flows/matrix": 1_150,
     "flows/pipelines": 972,
     "flows/prefect": 2_502,
     "flows/runtime": 888,
-    "tasks/backbone": 7_856,
+    "tasks/backbone": 7_858,
     "tasks/benchmarks": 3_828,
     "tasks/core": 1_420,
-    "tasks/database": 5_683,
+    "tasks/database": 5_697,
     "tasks/documents": 1_368,
     "tasks/pages": 2_860,
     "tasks/results": 6_736,
     "tasks/retrieval": 1_554,
     "tasks/scoring": 5_374,
     "tasks/settings": 2_157,
-    "tasks/sql": 2_418,
-    "tasks/stages": 3_366,
+    "tasks/sql": 2_422,
+    "tasks/stages": 3_368,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 312

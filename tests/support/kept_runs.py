@@ -62,10 +62,7 @@ class KeptRuns:
         files = preparation.benchmark.question_files
         run = describe(settings, files, engine="", questions_in_benchmark=60)
         run = run.model_copy(update={"pipeline": pipeline or run.pipeline})
-        report = report_of(
-            tuple(scores), tuple(dict.fromkeys(name for score in scores for name in score.stages))
-        )
-        self.warehouse.finish(record_of(run, report, seconds=2.0))
+        self.warehouse.finish(record_of(run, report_of(scores), seconds=2.0))
         return run.run_id
 
     def show(self, *words: str) -> str:

@@ -369,10 +369,10 @@ def test_agents_with_similar_names_have_files_of_their_own(crosscheck: Crosschec
     assert len(files) == len(names) and "demo@a-b" in files
 
 
-def settings_of(crosscheck: Crosscheck) -> module.AgentSettings:
+def settings_of(crosscheck: Crosscheck) -> module.ScoredAgent:
     from tasks.settings.assemble import benchmark_settings
     from tasks.settings.choices import QuestionSelection
 
-    return module.AgentSettings(
+    return module.ScoredAgent(
         benchmark_settings("demo", ()), "outer", QuestionSelection(questions="1"), crosscheck._folders, None
     )
