@@ -145,6 +145,8 @@ class QuestionRunner:
                 # If results cannot be read, a call may have been paid for already, so none is made.
                 if isinstance(error, StoreError) and question_run.only_restores:
                     raise
+                if isinstance(error, BackboneError) and question_run.stopped():
+                    raise Stopped from error  # its request was not sent any more
                 failure = failure_of(error, question_run)
         return Outcome(
             question_id=question_run.question.id,
@@ -284,6 +286,7 @@ class Resources:
                 endpoints=KnownEndpoints(home.endpoints, control.progress.note),
                 pace=pace,
                 report=control.progress.step,
+                stop=control.stop,
                 stop_now=control.stop_now,
                 given_up=control.give_up,
             )

@@ -38,6 +38,8 @@ class RunResources:
     """Whether the run is on time; until then requests are sent in the cheaper tier."""
     report: Callable[[str], object] = bool
     """Shows in one line how far a batch is."""
+    stop: asyncio.Event | None = None
+    """Once this is set, no further request is sent; those in flight are awaited."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
     given_up: Callable[[int], object] = bool
@@ -77,11 +79,20 @@ async def open_backbone(
             if isinstance(source, BatchBackbone):
                 stack.push_async_callback(source.close)
         backbone = backbone_of(source, settings, resources)
+        stopping = asyncio.create_task(_wind_down_at(resources.stop, backbone))
         try:
             yield backbone
         finally:
+            stopping.cancel()
             cancelled_calls = await backbone.drain(GRACE_S, resources.stop_now)
             resources.given_up(cancelled_calls)
+
+
+async def _wind_down_at(stop: asyncio.Event | None, backbone: MeteredBackbone) -> None:
+    """Send nothing more from the moment at which the user stops the run: what waits for a place was not sent yet."""
+    if stop:
+        await stop.wait()
+        backbone.wind_down()
 
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:

@@ -203,7 +203,7 @@ def test_the_next_command_ends_a_run_whose_end_a_store_did_not_take(
         raise CrosscheckError("no space")
 
     with monkeypatch.context() as full:
-        full.setattr(session.SqlSession, "finish", fail)
+        full.setattr(session.Session, "finish", fail)
         full.setattr(Warehouse, "abandon", refuse)
         assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code != 0
     assert demo.run("evaluate", "--limit", "1", "--pipeline", "zero-shot").code == 0

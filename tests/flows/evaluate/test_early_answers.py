@@ -103,6 +103,7 @@ def test_an_interrupt_before_the_server_answers_waits_for_the_calls_in_flight_an
     ran = interrupted(process, server)
     assert ran.code == 130 and "run the same command again to continue" in ran.err, ran.err
     assert "given up" not in ran.err, ran.err
+    assert len(fake_openai.requests) == 4, "the request that waited for a place was not sent any more"
     assert_the_rest_is_bought(own, words, fake_openai)
 
 

@@ -65,3 +65,21 @@ def test_the_backbones_that_come_along_are_valid_and_say_what_they_need(
     if settings.kind == "openai":
         identity = str(EndpointBackbone(settings).identity)
         assert settings.model in identity and "sk-something" not in identity
+
+
+async def test_from_a_stop_on_nothing_more_is_sent_and_what_is_in_flight_comes_back(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.server.latency = 0.5
+    stop = asyncio.Event()
+    settings = endpoint.settings.model_copy(update={"concurrency": 1})
+    async with open_backbone(settings, RunResources(stop=stop)) as backbone:
+        sent, waiting = (
+            asyncio.create_task(backbone.complete(Request((Message("user", text),)))) for text in ("a", "b")
+        )
+        await asyncio.to_thread(endpoint.server.wait_for, 1)
+        stop.set()
+        assert (await sent).text
+        with pytest.raises(BackboneError, match="no further request is sent"):
+            await waiting
+    assert len(endpoint.server.requests) == 1
