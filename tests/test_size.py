@@ -26,7 +26,7 @@ BUDGETS = {
     "tasks/pages": 2_860,
     "tasks/results": 6_736,
     "tasks/retrieval": 1_554,
-    "tasks/scoring": 5_374,
+    "tasks/scoring": 5_382,
     "tasks/settings": 2_157,
     "tasks/sql": 2_422,
     "tasks/stages": 3_368,

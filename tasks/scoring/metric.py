@@ -126,13 +126,21 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
     """
     figures: dict[str, str] = {}
     for name, data in metrics.items():
-        if isinstance(data, Mapping) and HEADLINE in data:
-            for title, value in data[HEADLINE].items():
-                figures[title] = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-        elif isinstance(data, Mapping) and {"value", "unit"} <= data.keys():
+        if not isinstance(data, Mapping):
+            continue
+        if isinstance(data.get(HEADLINE), Mapping):
+            figures |= {str(title): _figure(value) for title, value in data[HEADLINE].items()}
+        elif {"value", "unit", "better"} <= data.keys():  # as `Metric.of` writes it
             value = Ratio.of(data) if "total" in data else data["value"]
             figures[name.replace("_", " ")] = in_words(value, data["unit"])
     return figures
+
+
+def _figure(value: Any) -> str:
+    """Write a headline; a user's own metric may give anything."""
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 BUILT_IN = "tasks.scoring.metrics"

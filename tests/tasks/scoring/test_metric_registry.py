@@ -14,7 +14,7 @@ from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.metric import Metric, ScoredRun, find_metrics, measure
+from tasks.scoring.metric import Metric, ScoredRun, find_metrics, headlines, measure
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home
 from tests.tasks.results.samples import make_run
@@ -97,3 +97,15 @@ def test_a_metric_that_cannot_be_found_is_one_message(tmp_path: Path, name: str,
     file.write_text(f"{LENGTH}\n\ndef plain(run): ...\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=said):
         find_metrics([name.format(file=file)])
+
+
+def test_what_a_users_metric_gives_as_its_headline_breaks_no_screen() -> None:
+    of_any_kind = {"none": None, "text": "many", 3: [1], "count": 1200, "share": 0.5}
+    metrics = {"mine": {"headline": of_any_kind}, "text": {"headline": "x"}, "list": [1], "absent": None}
+    assert headlines(metrics) == {
+        "none": "None",
+        "text": "many",
+        "3": "[1]",
+        "count": "1,200",
+        "share": "0.50",
+    }
