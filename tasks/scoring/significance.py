@@ -274,14 +274,14 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the percentile interval of the mean difference when questions are drawn again with replacement.
 
-    `counts` says how many questions have each of the differences, which are from -scale to scale. If all are better or
-    worse to the same degree, draws do not vary; it is then Tango's score interval (as in `noninferiority`).
+    `counts` says how many questions have each of the differences, which are from -scale to scale. If all questions have
+    the same difference, draws do not vary; it is then Tango's score interval (as in `noninferiority`).
     """
     import numpy as np
 
     questions = sum(counts)
     difference, most = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
-    if difference and most == questions:
+    if most == questions:
         spread = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
         others = spread / (questions + spread)  # the largest share of questions with another difference
         return difference - others * (difference + scale), difference + others * (scale - difference)

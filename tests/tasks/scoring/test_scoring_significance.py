@@ -124,7 +124,12 @@ def test_nothing_to_share_may_be_any_share() -> None:
 
 def test_equal_runs_are_not_ranked_and_noise_says_what_it_would_take() -> None:
     found = compare_runs(*runs(0, 0, 50))
-    assert (found.p_value, found.low, found.high) == (1.0, 0.0, 0.0)
+    bound = 1.96**2 / (50 + 1.96**2)  # Tango's score interval (1998) where no question differs
+    assert (found.p_value, found.low, found.high) == (
+        1.0,
+        pytest.approx(-bound, abs=1e-4),
+        pytest.approx(bound, abs=1e-4),
+    )
     assert (
         found.verdict
         == "No difference: both runs are right on the same 50 and wrong on the same 0 of 50 questions."
