@@ -70,6 +70,7 @@ def trend_of(scores: Sequence[float]) -> Trend | None:
 
 
 def _spread(count: int) -> int:
+    """Return 18 times the variance of the sum of signs of so many scores without ties."""
     return count * (count - 1) * (2 * count + 5)
 
 

@@ -326,8 +326,8 @@ class WarehouseRows(FolderStore):
         (`WarehouseFile`).
         """
         draft = self.path.with_name(f"{self.path.name}.rewriting")
-        for left in (draft, draft.with_name(f"{draft.name}.wal")):  # by a process that was killed
-            left.unlink(missing_ok=True)
+        for leftover in (draft, draft.with_name(f"{draft.name}.wal")):  # of a process that was killed
+            leftover.unlink(missing_ok=True)
         if not self.path.exists():
             return
         with WarehouseFile(self.path).exclusive() as connection:
@@ -335,7 +335,7 @@ class WarehouseRows(FolderStore):
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"
             ).fetchone()
-            if not blocks or blocks[0] * 4 < blocks[1]:
+            if not blocks or blocks[0] * 4 < blocks[1]:  # less than a quarter is free
                 return
             source = str(connection.execute("SELECT current_database()").fetchone()[0]).replace('"', '""')  # type: ignore[index]
             connection.execute("ATTACH '{}' AS rewritten".format(str(draft).replace("'", "''")))

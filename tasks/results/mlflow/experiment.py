@@ -175,7 +175,7 @@ def logged_by_library(
     check(store)
     find_or_create(store.client(), experiment, store.artifacts)
     settings = {"MLFLOW_TRACKING_URI": store.uri, "MLFLOW_EXPERIMENT_NAME": experiment}
-    before = {name: os.environ.get(name) for name in settings}
+    before = {variable: os.environ.get(variable) for variable in settings}
     os.environ.update(settings)
     try:
         with mlflow.start_run(run_name=name) as run:

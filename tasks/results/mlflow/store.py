@@ -116,7 +116,7 @@ def is_known(path: Path, experiment: str = "") -> bool:
         return path.parent.is_dir()
     layout = _layout(path, experiment)
     try:
-        return bool(layout) and _record(path).read_text(encoding="utf-8") == layout
+        return bool(layout) and _marker_file(path).read_text(encoding="utf-8") == layout
     except OSError:
         return False
 
@@ -125,7 +125,7 @@ def remember(path: Path) -> None:
     """Record that the installed release of MLflow has opened a store."""
     if layout := _layout(path):
         with suppress(OSError):  # it is then opened again before the next evaluation
-            _record(path).write_text(layout, encoding="utf-8")
+            _marker_file(path).write_text(layout, encoding="utf-8")
 
 
 def _layout(path: Path, experiment: str = "") -> str:
@@ -140,7 +140,7 @@ def _layout(path: Path, experiment: str = "") -> str:
     return "" if deleted else f"{version('mlflow')} {tables}"
 
 
-def _record(path: Path) -> Path:
+def _marker_file(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 

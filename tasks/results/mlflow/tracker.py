@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -116,7 +117,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        record = self._compared(record)
+        record = self._add_comparison(record)
         package = closing(record, report, completion)
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
@@ -132,7 +133,7 @@ class Tracker:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
-    def _compared(self, record: RunRecord) -> RunRecord:
+    def _add_comparison(self, record: RunRecord) -> RunRecord:
         """Add the comparison with the previous run; one that fails costs no run, and is a remark and in the log."""
         try:
             comparison = compare_with_previous(record, Warehouse(self._home.warehouse))
@@ -150,9 +151,9 @@ class Tracker:
         Return where it is, with what kept it from being closed.
         """
         run = self._started()
-        before = opening(run)
+        begun = opening(run)
         now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
-        package = replace(before, tags={**before.tags, **now})
+        package = replace(begun, tags={**begun.tags, **now})
         ending: Ending = "FAILED" if status == "failed" else "KILLED"
         problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
@@ -342,14 +343,14 @@ def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
     if record.mlflow_run_id is None or record.mlflow.problem:
         return
     try:
-        problem = attempt(store, partial(_write, _verdicts(warehouse, record)))
+        problem = attempt(store, partial(_write_verdicts, _verdicts(warehouse, record)))
     except CrosscheckError as error:
         problem = str(error)
     if problem:
         _LOG.warning("MLflow does not show the verdict of run %s: %s", record.run_id, problem)
 
 
-def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") -> None:
+def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowClient") -> None:
     """Write differences and verdicts, by the id of the run in MLflow."""
     from mlflow.entities import Metric, RunTag
 
@@ -361,11 +362,9 @@ def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") 
 
 def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
     """Return how far each run whose verdict changes is below the best one, and its verdict."""
-    same = ("benchmark", "revision", "rule", "question_set")
+    same = attrgetter("benchmark", "revision", "rule", "question_set")
     peers = [
-        run
-        for run in warehouse.runs()
-        if run.total and NOISE not in run.tags and all(getattr(run, n) == getattr(record, n) for n in same)
+        run for run in warehouse.runs() if run.total and NOISE not in run.tags and same(run) == same(record)
     ]
     by_score = sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started))
     ranked = (

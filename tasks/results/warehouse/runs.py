@@ -96,9 +96,8 @@ class Warehouse:
                     "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
                     [json.dumps(asdict(opinion)), run_id, question_id],
                 )
-            _update(
-                connection, run_id, {"judge": None}
-            )  # a merge alone would keep what only the earlier facts name
+            # A merge alone would keep what only the earlier facts name.
+            _update(connection, run_id, {"judge": None})
             _update(connection, run_id, {"judge": dict(facts)})
 
     def note(self, run_id: str, facts: Mapping[str, Any]) -> None:
