@@ -72,8 +72,8 @@ def _print(console: Console, block: model.Block) -> None:
     match block:
         case model.Sentence():
             mark, tone = _LEVELS.get(block.level, ("", ""))
-            copied = True if block.level == "command" else None
-            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=copied)
+            soft_wrap = True if block.level == "command" else None  # None: as the console does
+            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=soft_wrap)
         case model.Bullets():
             for item in block.items:
                 text = item if block.level else (*model.spans("  "), *model.spans(item))

@@ -262,12 +262,12 @@ def _blocks(comparison: Comparison, first: int | None) -> Iterator[Block]:
 
 def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None) -> Iterator[Block]:
     same_sql = f"{comparison.same_sql:,} answered with the same SQL"
-    ways = (
+    outcomes = (
         f"{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
         f"by B · {result.both_wrong:,} wrong in both · {same_sql}"
     )
     sides = (comparison.a, comparison.b)
-    yield Only(TEXT, (_sides_table(sides), Sentence(ways, "note")))
+    yield Only(TEXT, (_sides_table(sides), Sentence(outcomes, "note")))
     if result.better:
         yield Sentence(
             "p is that of these two runs alone. The leaderboard and sweeps adjust p for all pairs of their runs "
@@ -275,7 +275,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
             "note",
         )
     yield Columns(tuple(_figures(comparison, result)))
-    yield _glance(comparison, result)
+    yield _summary_cards(comparison, result)
     for variant in comparison.variants.values():
         yield from _variant_sentences(variant)
     if notes := (*comparison.left_out, *comparison.warnings):
@@ -341,7 +341,7 @@ def _flipped(comparison: Comparison, first: int | None) -> Section:
     return Section("Flipped questions", (questions if comparison.flips else none,), "flipped")
 
 
-def _glance(comparison: Comparison, result: PairedTest) -> Cards:
+def _summary_cards(comparison: Comparison, result: PairedTest) -> Cards:
     todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
     if result.broken:
         show = f"crosscheck show {comparison.b.run_id} {result.broken[0]}"
@@ -389,7 +389,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             number(contrast.fixed, missing=""),
             number(contrast.broken, missing=""),
             "" if contrast.p_value is None else p_value(contrast.p_value),
-            _adjusted(contrast.adjusted_p, result.level),
+            _adjusted_cell(contrast.adjusted_p, result.level),
         )
         for contrast in contrasts
     )
@@ -405,5 +405,5 @@ def _flip_plot(contrast: Contrast, reach: int) -> TwoSided | str:
     return TwoSided(broken, fixed, reach, f"broken by B {broken:,}, fixed by B {fixed:,}")
 
 
-def _adjusted(p: float | None, level: float) -> Span:
+def _adjusted_cell(p: float | None, level: float) -> Span:
     return Span("") if p is None else Span(p_value(p), "strong" if p < level else "")
