@@ -114,7 +114,7 @@ def _questions_table(
 def noise_document(noise: Noise, first: int | None = 10) -> Document:
     """Return the document of a measurement; a terminal shows the first unstable questions, None for all."""
     return Document(
-        f"{_percentage(noise.flip_rate)} of the verdicts flip between two identical runs",
+        f"{_share(noise.flip_rate)} of the verdicts flip between two identical runs",
         tuple(_noise_blocks(noise, first)),
         (
             Span("Crosscheck · noise of ", "quiet"),
@@ -122,7 +122,7 @@ def noise_document(noise: Noise, first: int | None = 10) -> Document:
             f" on {noise.benchmark}, revision {noise.revision} · rule {noise.rule} · "
             f"{counted(noise.questions, 'question')}, {counted(noise.runs, 'run')}",
         ),
-        f"EX is {_percentage(noise.ex_mean)} with a standard deviation of {100 * noise.ex_sd:.2f} points between runs. "
+        f"EX is {_share(noise.ex_mean)} with a standard deviation of {100 * noise.ex_sd:.2f} points between runs. "
         + noise.proves,
         footer=(Section("How it is computed", (Facts(tuple(_definitions(noise))),)),),
         name=f"Noise of {noise.backbone} | {noise.pipeline} on {noise.benchmark}",
@@ -164,19 +164,19 @@ def _figures(noise: Noise) -> Table:
         ("unstable", len(noise.unstable)),
     )
     rows = (
-        ("EX, mean of the runs", _percentage(noise.ex_mean), deviation),
+        ("EX, mean of the runs", _share(noise.ex_mean), deviation),
         (
             "flip rate",
-            _percentage(noise.flip_rate),
-            f"at most {_percentage(noise.flip_bound)} (bound at 99.9 %)",
+            _share(noise.flip_rate),
+            f"at most {_share(noise.flip_bound)} (bound at 99.9 %)",
         ),
         *(
-            (f"pass^{k}", _percentage(share), "right in all of k runs" if k > 1 else "right in one run")
+            (f"pass^{k}", _share(share), "right in all of k runs" if k > 1 else "right in one run")
             for k, share in noise.pass_k.items()
             if k in (1, 2, noise.runs)
         ),
         *(
-            (name, _percentage(count / noise.questions), f"{count:,} of {noise.questions:,}")
+            (name, _share(count / noise.questions), f"{count:,} of {noise.questions:,}")
             for name, count in parts
         ),
         ("smallest provable loss", by_rate, "one night, by the measured flip rate"),
@@ -220,5 +220,5 @@ def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:
     )
 
 
-def _percentage(share: float) -> str:
+def _share(share: float) -> str:
     return f"{100 * share:.2f} %"

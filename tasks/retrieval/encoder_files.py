@@ -71,7 +71,7 @@ def available_encoder(name: str) -> str | None:
     with suppress(ConfigurationError):
         if _on_disk(name):
             return name
-    return next(filter(_packed, PACKAGES), None)
+    return next(filter(_packaged_file, PACKAGES), None)
 
 
 @contextmanager
@@ -129,11 +129,11 @@ def _on_disk(name: str) -> EncoderSource | None:
         pass
     except HFValidationError:
         raise _unusable(name, "it is neither a folder nor a name that the model hub could have") from None
-    file = _packed(hub_name)
+    file = _packaged_file(hub_name)
     return EncoderSource(name, str(file), True, f"package:{file_digest(file)}") if file else None
 
 
-def _packed(hub_name: str) -> Path | None:
+def _packaged_file(hub_name: str) -> Path | None:
     """Return the zip file of an encoder in an installed package, which is not imported."""
     package = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
     files = (Path(folder) / "model.zip" for folder in (package and package.submodule_search_locations) or ())

@@ -46,6 +46,7 @@ from tasks.retrieval.bridging import (
 from tasks.retrieval.value_index_builder import LAST_BUCKET
 
 K1, B = 1.5, 0.75
+"""Parameters of BM25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +318,7 @@ class DatabaseValues:
     def open(self) -> ValueIndex:
         """Return the index, building it first where there is none; it stays open for other questions."""
         with _opening:
-            return _index(self)
+            return _open_index(self)
 
     async def retrieve(
         self, question_text: str, k: int, bm25_top_k: int, *, fill: bool = True
@@ -333,7 +334,7 @@ class DatabaseValues:
             except sqlite3.DatabaseError as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
-                _index.cache_clear()  # otherwise the next search would use the open index
+                _open_index.cache_clear()  # otherwise the next search would use the open index
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
         values_by_column = await asyncio.to_thread(ask)
@@ -346,7 +347,7 @@ MAX_OPEN_INDEXES = 16
 
 
 @lru_cache(maxsize=MAX_OPEN_INDEXES)
-def _index(values: DatabaseValues) -> ValueIndex:
+def _open_index(values: DatabaseValues) -> ValueIndex:
     """Return an index that stays open; one that makes way for another is closed once no question uses it."""
     return ValueIndex.open(values.database, values.folder)
 

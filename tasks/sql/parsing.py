@@ -77,7 +77,7 @@ def parse(sql: str, dialect: str) -> Parsed:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
     sql_tokens = tokens(sql, dialect)
     if sql_tokens is not None:
-        nesting, bare_joins = _depths(sql_tokens)
+        nesting, bare_joins = _count_nesting_and_bare_joins(sql_tokens)
         if len(sql_tokens) > MAX_TOKENS:
             return Parsed(None, f"longer than {MAX_TOKENS:,} tokens")
         if nesting > MAX_NESTING:
@@ -191,7 +191,7 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _depths(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
+def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
     """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(sql_tokens):

@@ -167,7 +167,8 @@ class _Sources:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
             stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            star_aliases = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
+            qualifiers = [star.name.lower() if star else None for star in stars]  # None: `*` of all sources
+            star_aliases = [alias for source in qualifiers for alias in aliases if source in (None, alias)]
             self.passed[name] = self._among(name, star_aliases, by_query)
         return self.passed[name]
 

@@ -137,7 +137,7 @@ def ordering(sql: str, dialect: str) -> Ordering:
     Ordering(anywhere=False, outermost=False)
     """
     if "order" not in sql.lower():  # most queries, and parsing takes a hundred times as long
-        return Ordering(anywhere=False, outermost=False)
+        return Ordering()
     tree = parse(sql, dialect).tree
     if tree is None:
         return _by_words(sql, dialect)
@@ -152,7 +152,8 @@ def _by_words(sql: str, dialect: str) -> Ordering:
     """Find ORDER BY in SQL that cannot be parsed: anywhere, and outside of brackets."""
     sql_tokens = tokens(sql, dialect)
     if sql_tokens is None:
-        return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
+        is_there = re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None
+        return Ordering(anywhere=is_there, outermost=is_there)
     depth = 0
     depths = []
     for token in sql_tokens:

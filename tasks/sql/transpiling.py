@@ -33,8 +33,9 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         if cast.to.is_type(*exp.DataType.INTEGER_TYPES) and kinds.of(cast.this) == "real":
             cast.set("this", exp.Trunc(this=cast.this))
     for modulo in list(tree.find_all(exp.Mod)):
-        for side in [side for side in (modulo.left, modulo.right) if kinds.of(side) == "real"]:
-            side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
+        for side in (modulo.left, modulo.right):
+            if kinds.of(side) == "real":
+                side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
     for like in list(tree.find_all(exp.Like)):
         like.replace(exp.ILike(**like.args))
     for division, left, right in operands:
@@ -132,27 +133,30 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     tree = parsed.tree.copy()
     folded = dialect_of(target).folded
     columns = {name.column.lower() for name in schema.column_names} if schema else set()
-    unknown = False
+    unknown_division = False
     for name in list(tree.find_all(exp.Column)):
         text = name.this
         is_quoted = isinstance(text, exp.Identifier) and text.quoted and not name.table
         if is_quoted and columns and f'"{text.name}"' in sql and text.name.lower() not in columns:
             name.replace(exp.Literal.string(text.name))
     if source == SQLITE:
-        unknown = keep_results(tree, schema, typed_division=Dialect.get_or_raise(target).TYPED_DIVISION)
+        typed_division = Dialect.get_or_raise(target).TYPED_DIVISION
+        unknown_division = keep_results(tree, schema, typed_division=typed_division)
     for identifier in tree.find_all(exp.Identifier):
         if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:
         translated = write(tree, target)
-        same = write(parsed.tree, source)
+        as_parsed = write(parsed.tree, source)
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
-    if not translated or not same:
+    if not translated or not as_parsed:
         return Transpiled(sql, problem="its functions are nested too deeply")
-    return Transpiled(translated, changed=_bare(translated) != _bare(same), unknown_division=unknown)
+    changed = _compact(translated) != _compact(as_parsed)
+    return Transpiled(translated, changed=changed, unknown_division=unknown_division)
 
 
-def _bare(sql: str) -> str:
+def _compact(sql: str) -> str:
+    """Return a SQL without blanks and quotes."""
     return "".join(sql.split()).replace('"', "").replace("`", "").lower()
