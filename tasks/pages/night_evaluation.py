@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tasks.core.wording import (
     DASH,
+    and_more,
     counted,
     counts,
     duration,
@@ -405,14 +406,12 @@ def _retryable(detail: Detail) -> Section:
         )
         for row in rows[:MAX_UNANSWERED]
     ]  # fmt: skip
-    if len(rows) > MAX_UNANSWERED:
+    if rest := and_more(rows, MAX_UNANSWERED):
         sql = (
             "SELECT question_id, question, failure FROM questions "
             f"WHERE run_id = '{detail.entry.run_id}' AND failure IS NOT NULL"
         )
-        items.append(
-            (f"and {len(rows) - MAX_UNANSWERED:,} more: ", Span(f'crosscheck query "{sql}"', "code"))
-        )
+        items.append((f"{rest}: ", Span(f'crosscheck query "{sql}"', "code")))
     title = f"{counted(len(rows), 'question')} without an answer"
     return Section(title, (Bullets(tuple(items)),), fold="closed")
 

@@ -150,11 +150,14 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
     try:
         commit = HfApi().model_info(hub_name, timeout=PROBE_TIMEOUT_S).sha
     except Exception as error:  # the exceptions depend on the HTTP library of the hub's client
-        why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise _unusable(
-            name, f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({why})"
-        ) from error
+        why = f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({_first_line(error)})"
+        raise _unusable(name, why) from error
     return EncoderSource(name, hub_name, False, f"hub:{hub_name}@{commit}")
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its class where it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _digest(folder: Path) -> str:
@@ -223,8 +226,7 @@ class Encoder:
             with _unpacked(self._source) as location:
                 return SentenceTransformer(location, local_files_only=self._source.on_disk)
         except Exception as error:  # each kind of damage to a model's files has an exception of its own
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise _unusable(self._source.name, why) from error
+            raise _unusable(self._source.name, _first_line(error)) from error
 
 
 def stored_vectors(file: Path, count: int) -> "npt.NDArray[np.float32] | None":

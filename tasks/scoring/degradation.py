@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
-from tasks.core.wording import counted
+from tasks.core.wording import counted, shorten
 
 MAX_MODELS = 3
 """Names of models that a sentence lists."""
@@ -112,9 +112,9 @@ def about_models(outcomes: Iterable[Outcome], pipeline: Mapping[str, Any]) -> st
     )
     if len(names) < 2:
         return ""
-    listed = ", ".join(f"{name} ({counted(calls, 'call')})" for name, calls in names.most_common(MAX_MODELS))
-    more = f" and {len(names) - MAX_MODELS} more" if len(names) > MAX_MODELS else ""
-    return f"The replies are of {len(names):,} models, so the score is that of none of them alone: {listed}{more}."
+    models = [f"{name} ({counted(calls, 'call')})" for name, calls in names.most_common()]
+    listed = shorten(models, MAX_MODELS)
+    return f"The replies are of {len(names):,} models, so the score is that of none of them alone: {listed}."
 
 
 def _last_attempt(outcome: Outcome) -> list[StageRecord]:

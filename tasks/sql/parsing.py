@@ -134,12 +134,12 @@ def _parse_here(sql: str, dialect: str, sql_tokens: "Sequence[Token] | None" = N
         parsed = reader.parser().parse(list(sql_tokens or reader.tokenize(sql)), sql)
         statements = [statement for statement in parsed if isinstance(statement, exp.Expression)]
     except SqlglotError as error:
-        return Parsed(None, _first_line(error))
+        return Parsed(None, first_line(error))
     except RecursionError:
         return Parsed(None, "nested too deeply")
     except (ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
         # errors within sqlglot on malformed input: the SQL cannot be parsed
-        return Parsed(None, f"{type(error).__name__}: {_first_line(error)}")
+        return Parsed(None, f"{type(error).__name__}: {first_line(error)}")
     if not statements:
         return Parsed(None, "no statement")
     if isinstance(statements[0], exp.Command):
@@ -226,5 +226,6 @@ def _is_too_deep(tree: "exp.Expression") -> bool:
     return True
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return str(error).strip().split("\n")[0]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tasks.database.dialects import SQLITE, dialect_of
 from tasks.database.schema import Schema
-from tasks.sql.parsing import exp, parse, write
+from tasks.sql.parsing import exp, first_line, parse, write
 from tasks.sql.resolution import resolve
 
 Kind = Literal["integer", "real", ""]
@@ -150,7 +150,7 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
         translated = write(tree, target)
         as_parsed = write(parsed.tree, source)
     except (SqlglotError, ValueError, AttributeError) as error:
-        return Transpiled(sql, problem=str(error).strip().split("\n")[0])
+        return Transpiled(sql, problem=first_line(error))
     if not translated or not as_parsed:
         return Transpiled(sql, problem="its functions are nested too deeply")
     changed = _compact(translated) != _compact(as_parsed)

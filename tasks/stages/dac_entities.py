@@ -140,7 +140,7 @@ class Resolved:
 
     tokens: tuple[AlignedToken, ...]  # every token, in order
     dropped: tuple[str, ...]  # entities that the schema does not have, as they were given
-    without_meaning: frozenset[int] = frozenset()  # places of tokens that the list says mean nothing
+    without_meaning: frozenset[int]  # places of tokens that the list says mean nothing
 
 
 def resolve_given(question: str, given: Iterable[AlignedItem], shown: Schema, full: Schema) -> Resolved:

@@ -189,9 +189,7 @@ def logged_by_library(
                 os.environ[variable] = value
 
 
-def open_experiment(
-    client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool = False
-) -> str:
+def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool) -> str:
     """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`."""
     name = experiment_name(benchmark)
     experiment = find_or_create(client, name, artifacts, _tags(benchmark))

@@ -28,7 +28,7 @@ class Measure:
 
     name: str
     value: float
-    step: int = 0
+    step: int
 
 
 PAGE, COMPARISON = "report.html", "comparison.html"

@@ -260,7 +260,7 @@ def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, st
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])
 
 
-def kill_mlflow_run(uri: str, run_id: str, *, lost: bool = False) -> bool:
+def kill_mlflow_run(uri: str, run_id: str, *, lost: bool) -> bool:
     """Mark a run as killed if MLflow has it as running, or as finished although its record is `lost`.
 
     Return whether it did. A store that does not answer is left alone: nothing depends on the mark.

@@ -177,7 +177,7 @@ async def _run(workers: SqlWorkers, database: Database, check: GoldCheck, timeou
     )
 
 
-def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None = None) -> Golds:
+def read_golds(benchmark: Benchmark, split: SplitName, file: Path | None) -> Golds:
     """Read the gold of a split, or of a file in Spider's form, one `SQL<tab>database` per line.
 
     A file that holds the gold of the evaluated questions, in their order, gets their ids.
