@@ -170,8 +170,8 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
     while not fits(console, grid) and len(grid.columns) > keep:
         left_out.insert(0, str(grid.columns.pop().header).replace("\n", " "))
     if left_out:
-        before = f"{grid.caption}; " if grid.caption else ""
-        grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
+        start = f"{grid.caption}; " if grid.caption else ""
+        grid.caption = f"{start}a wider terminal also shows {', '.join(left_out)}"
     # Rich wraps both to the width of the table
     title = grid.title
     caption = grid.caption

@@ -202,12 +202,12 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
     )  # fmt: skip
     legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
-    same = f"{comparison.same_sql:,} were answered with the same SQL"
+    same_sql = f"{comparison.same_sql:,} were answered with the same SQL"
     yield Figure(
         f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
         Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
         wide=True,
-        legend=Legend((*legend, ("", same))),
+        legend=Legend((*legend, ("", same_sql))),
     )
 
 

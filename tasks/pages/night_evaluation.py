@@ -131,13 +131,13 @@ def overdue(night: Night, now: datetime.datetime) -> str:
 
 def todo(night: Night) -> Iterator[tuple[str, str]]:
     """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
-    left = [entry for entry in night.entries if entry.continue_with and entry.verdict in INCOMPLETE]
-    if len(left) > 1:
-        evaluations = counted(len(left), "evaluation")
+    incomplete = [entry for entry in night.entries if entry.continue_with and entry.verdict in INCOMPLETE]
+    if len(incomplete) > 1:
+        evaluations = counted(len(incomplete), "evaluation")
         yield f"Answer what is left of {evaluations}; what was paid for is reused:", rerun_command(night)
-    for entry in sorted(night.entries, key=lambda entry: entry not in left):
+    for entry in sorted(night.entries, key=lambda entry: entry not in incomplete):
         name = entry.model_and_pipeline
-        if len(left) == 1 and entry in left:
+        if len(incomplete) == 1 and entry in incomplete:
             how = "Answer the remaining questions of" if entry.run_id else "Fix it, then evaluate"
             yield f"{how} {name}:", entry.continue_with
         elif entry.verdict == "regression":

@@ -208,8 +208,8 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
         return
     paired = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
-    before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
-    yield Sentence(cut(before, LINE))
+    previous = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
+    yield Sentence(cut(previous, LINE))
     verdict = cut(f"{paired.headline[0].upper()}{paired.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
@@ -319,8 +319,8 @@ def variant_sentences(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _variant_in_words(variant: Score) -> str:
-    same = f"; official on the same questions: {counts(variant.official)}" if variant.official else ""
-    return f"{variant.title}: {percent(variant)} ({counts(variant)}{same})"
+    official = f"; official on the same questions: {counts(variant.official)}" if variant.official else ""
+    return f"{variant.title}: {percent(variant)} ({counts(variant)}{official})"
 
 
 def run_description(record: RunRecord) -> str:

@@ -275,18 +275,18 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 
 def _summary_cards(view: RunView, links: Links) -> Cards:
     """Return the cards at the top of the page: the comparison with the previous run, wrong answers, cost, commands."""
-    record, before = view.record, links.before
-    better = list(compared_sentences(before)) or [
+    record, comparison = view.record, links.before
+    better = list(compared_sentences(comparison)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")
     ]
     broke: list[Sentence] = []
     to_do: list[Code] = []
-    if before:
-        result = before.paired
+    if comparison:
+        result = comparison.paired
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
         broke.append(Sentence(f"Against the previous run: {flips}"))
-        if before.same_system:
-            to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
+        if comparison.same_system:
+            to_do.append(Code(f"crosscheck compare {comparison.a.run_id} {record.run_id}  # what changed"))
     if links.board:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
     retry = f", {number(record.to_retry)} of them can be retried" if record.to_retry else ""

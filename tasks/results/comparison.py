@@ -109,8 +109,8 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
 def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
     """Return the rows as a table; those without a difference are in it if `equal`, else the caption counts them."""
     listed = [row for row in rows if equal or row.difference != 0]
-    same = len(rows) - len(listed)
-    left_out = f"; {counted(same, 'value')} equal in both" if same else ""
+    equal_rows = len(rows) - len(listed)
+    left_out = f"; {counted(equal_rows, 'value')} equal in both" if equal_rows else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
     return Table("Metrics", header, tuple(row.cells for row in listed), f"{CAPTION}{left_out}", keep=4)
 

@@ -86,9 +86,9 @@ class Board:
         )
         if not any(left_out):
             return ""
-        some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
+        numbers = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
         questions = counted(self.questions, "question")
-        return f"{some} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
+        return f"{numbers} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:

@@ -480,9 +480,9 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        some = shorten([night.name for night in meant], MAX_LISTED)
+        listed = shorten([night.name for night in meant], MAX_LISTED)
         raise DataError(
-            f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}. Write more of it.'
+            f'"{reference}" is the beginning of {len(meant)} nightly runs: {listed}. Write more of it.'
         )
     raise DataError(
         f'There is no nightly run "{reference}". {did_you_mean(reference, [night.name for night in nights])}'

@@ -214,8 +214,8 @@ def find_baseline(
 
 def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse) -> Earlier:
     """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
-    ours = {entry.run_id for entry in entries}
-    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
+    own_ids = {entry.run_id for entry in entries}
+    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in own_ids]
     records = [warehouse.record_of(run.run_id) for run in earlier]
     paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
     costs = zip(earlier, paid, strict=True)
@@ -354,17 +354,17 @@ def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
     if entry.run_id is None:
         return Detail(entry)
     current = warehouse.read_run(entry.run_id)
-    before = warehouse.read_run(entry.baseline) if entry.baseline else None
+    baseline = warehouse.read_run(entry.baseline) if entry.baseline else None
     tested = entry.comparison
-    comparison = compare(before, current, confidence=tested.confidence) if before and tested else None
+    comparison = compare(baseline, current, confidence=tested.confidence) if baseline and tested else None
     flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
     return Detail(
         entry,
         comparison=comparison,
         broken=_flips_of(tested.broken if tested else (), flips),
         fixed=_flips_of(tested.fixed if tested else (), flips),
-        stages=_stage_changes(before, current),
-        causes=_cause_changes(before, current),
+        stages=_stage_changes(baseline, current),
+        causes=_cause_changes(baseline, current),
         retryable=tuple(row for row in current.rows if row.outcome.retryable),
     )
 

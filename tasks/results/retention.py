@@ -58,12 +58,12 @@ def retention(
     return Retention(cutoff, frozenset(kept_ids), frozenset(by_id.keys() - kept_ids), keep.rows)
 
 
-def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
+def _latest(runs: Sequence[RunHeader], max_runs: int) -> set[str]:
     run_ids: dict[tuple[str, str, str], list[str]] = {}
     for run in runs:
         if run.is_finished:
             run_ids.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
-    return {run_id for ids in run_ids.values() for run_id in ids[:most]}
+    return {run_id for ids in run_ids.values() for run_id in ids[:max_runs]}
 
 
 def _latest_baselines(nights: Sequence[Night], by_id: Mapping[str, RunHeader]) -> set[str]:

@@ -77,12 +77,12 @@ class IndexedColumn:
         """
         holding = [number for number in ids if number in matches.holders]
         ranked = dict.fromkeys(self._rank(holding, matches)[:top])
-        rest = top - len(ranked) if matches.complete else self.texts
+        remaining = top - len(ranked) if matches.complete else self.texts
 
         def may_count(number: int) -> bool:
             if number in matches.holders:
                 return number in ranked
-            return number - self.first_id - bisect(holding, number) < rest
+            return number - self.first_id - bisect(holding, number) < remaining
 
         bridged = (
             (number, matches.question.bridge(matches.values[number])) for number in ids if may_count(number)

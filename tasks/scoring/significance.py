@@ -196,8 +196,8 @@ def compare_runs(
         )
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
-    same = len(common) - len(fixed) - len(broken)
-    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
+    unchanged = len(common) - len(fixed) - len(broken)
+    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), unchanged), confidence)
     return PairedTest(
         questions=len(common),
         difference=(len(fixed) - len(broken)) / len(common),
@@ -280,8 +280,8 @@ def bootstrap_interval(
     import numpy as np
 
     questions = sum(counts)
-    difference, most = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
-    if difference and most == questions:
+    difference, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
+    if difference and frequency == questions:
         spread = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
         others = spread / (questions + spread)  # the largest share of questions with another difference
         return difference - others * (difference + scale), difference + others * (scale - difference)

@@ -193,8 +193,8 @@ def sum_in_parts(tree: exp.Expr) -> bool:
         value = node.this
         # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
         digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
-        rest = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
-        even = exp.EQ(this=rest, expression=exp.Literal.number(0))
+        remainder = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
+        even = exp.EQ(this=remainder, expression=exp.Literal.number(0))
         parts = [
             exp.Coalesce(
                 this=exp.Sum(this=exp.Case(ifs=[exp.If(this=part, true=value.copy())])),
@@ -207,8 +207,8 @@ def sum_in_parts(tree: exp.Expr) -> bool:
         if isinstance(node, exp.Avg):
             real = exp.Mul(this=total, expression=exp.Literal.number("1.0"))
             total = exp.Div(this=exp.paren(real), expression=count.copy(), typed=True)
-        some = exp.GT(this=count, expression=exp.Literal.number(0))
-        node.replace(exp.Case(ifs=[exp.If(this=some, true=total)]))
+        has_values = exp.GT(this=count, expression=exp.Literal.number(0))
+        node.replace(exp.Case(ifs=[exp.If(this=has_values, true=total)]))
     return bool(sums)
 
 

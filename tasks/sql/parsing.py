@@ -211,10 +211,10 @@ def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, i
 
 def _is_unconditional(sql_tokens: "Sequence[Token]", join: int) -> bool:
     """Whether a join is written as CROSS or NATURAL and so has no condition."""
-    before = join - 1
-    while before > 0 and sql_tokens[before].token_type.name in _JOIN_WORDS:
-        before -= 1
-    return before >= 0 and sql_tokens[before].token_type.name in _UNCONDITIONAL
+    position = join - 1
+    while position > 0 and sql_tokens[position].token_type.name in _JOIN_WORDS:
+        position -= 1
+    return position >= 0 and sql_tokens[position].token_type.name in _UNCONDITIONAL
 
 
 def _is_too_deep(tree: "exp.Expression") -> bool:

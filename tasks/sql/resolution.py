@@ -92,7 +92,7 @@ class _Sources:
         inner: dict[str, Any] = {}
         for alias, (_, source) in scope.selected_sources.items():
             if not isinstance(source, exp.Table):
-                derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
+                derived[alias.lower()] = frozenset(name.lower() for name in source.expression.named_selects)
                 inner[alias.lower()] = source
             elif source.name.lower() in schema.columns_by_table:
                 tables[alias.lower()] = source.name.lower()
@@ -219,7 +219,7 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     joining = {side for _, sides in pairs for side in sides}
     columns = {equal.get(name, name) for node, name in names.items() if node not in joining}
     joins = {frozenset(names[side] for side in sides) for _, sides in pairs}
-    owned = {f"{c.table}.{c.column}".lower() for c in schema.column_names}
+    owned = {f"{name.table}.{name.column}".lower() for name in schema.column_names}
     quoted = [
         node.name
         for node, _ in resolution.columns

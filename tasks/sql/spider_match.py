@@ -120,7 +120,7 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
     try:
         words = split(sql)
         columns = schema.columns_by_table
-        aliases = {words[i + 1]: words[i - 1] for i, word in enumerate(words) if word == "as"}
+        aliases = {words[at + 1]: words[at - 1] for at, word in enumerate(words) if word == "as"}
         if aliases.keys() & columns.keys():
             return None
         return _Parser(words, columns, {**aliases, **{name: name for name in columns}}).query()
@@ -364,7 +364,7 @@ def split(sql: str) -> list[str]:
     parts = sql.replace("'", '"').split('"')
     if len(parts) % 2 == 0:
         raise UnreadableError
-    text = "".join(f"__val_{i}__" if i % 2 else part for i, part in enumerate(parts)).rstrip()
+    text = "".join(f"__val_{number}__" if number % 2 else part for number, part in enumerate(parts)).rstrip()
     words: list[str] = []
     for word in _WORD.findall(text):
         if word == "=" and words and words[-1] in ("!", ">", "<"):
@@ -428,7 +428,7 @@ def _keywords(query: SpiderQuery) -> frozenset[str]:
         "like": any(condition.operator == "like" for condition in conditions),
         query.operation.kind if query.operation else "": query.operation is not None,
     }
-    return frozenset(word for word, there in used.items() if there)
+    return frozenset(word for word, is_used in used.items() if is_used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +462,8 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
     As published, a key joins the first group that has one of its columns; groups that a later key connects stay two,
     and a column of both is in the later one.
     """
-    index = {f"{name.table}.{name.column}".lower(): i for i, name in enumerate(schema.column_names)}
+    names = (f"{name.table}.{name.column}".lower() for name in schema.column_names)
+    positions = {name: position for position, name in enumerate(names)}
     groups: list[set[str]] = []
     for key in schema.foreign_keys:
         for child, parent in zip(key.columns, key.parent_columns, strict=False):
@@ -473,5 +474,7 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
             else:
                 group |= pair
     return {
-        column: min(group, key=lambda c: index.get(c, len(index))) for group in groups for column in group
+        column: min(group, key=lambda name: positions.get(name, len(positions)))
+        for group in groups
+        for column in group
     }

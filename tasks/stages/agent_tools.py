@@ -111,7 +111,7 @@ async def columns(box: Toolbox, runner: DatabaseRunner, arguments: ColumnsArgume
     sections = (("", parts.schema), ("Sample values:", parts.samples), ("Foreign keys:", joins))
     descriptions = ("Column descriptions:", parts.descriptions)
     return ToolResult(
-        "\n\n".join(f"{head}\n{body}".strip() for head, body in (*sections, descriptions) if body)
+        "\n\n".join(f"{heading}\n{body}".strip() for heading, body in (*sections, descriptions) if body)
     )
 
 
@@ -190,9 +190,9 @@ def _words_of(table: Table) -> str:
 
 def _table_line(table: Table, dialect: str, *, columns: bool) -> str:
     names = ", ".join(quoted_if_needed(column.name, dialect) for column in table.columns)
-    shown = f"({names})" if columns else f" ({len(table.columns)} columns)"
+    listed = f"({names})" if columns else f" ({len(table.columns)} columns)"
     about = ": ".join(filter(None, ("", "view" * table.view, " ".join(table.description.split()))))
-    return f"{quoted_if_needed(table.name, dialect)}{shown}{about}"
+    return f"{quoted_if_needed(table.name, dialect)}{listed}{about}"
 
 
 def _join_condition(key: ForeignKey, dialect: str) -> str:

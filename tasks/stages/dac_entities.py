@@ -143,14 +143,14 @@ class Resolved:
     without_meaning: frozenset[int]  # places of tokens that the list says mean nothing
 
 
-def resolve_given(question: str, given: Iterable[AlignedItem], shown: Schema, full: Schema) -> Resolved:
+def resolve_given(question: str, items: Iterable[AlignedItem], shown: Schema, full: Schema) -> Resolved:
     """Put a list's items at the question's own tokens, by their longest common subsequence.
 
     Models leave tokens out, write several as one, or spell them differently: what is not in the question is left
     out, in its order, and what is left out stays unlinked. The names of the schema that the backbone saw win.
     """
     tokens = question_tokens(question)
-    pieces = [(piece, item) for item in given for piece in question_tokens(item.token)]
+    pieces = [(piece, item) for item in items for piece in question_tokens(item.token)]
     aligned = [AlignedToken(token) for token in tokens]
     dropped: dict[str, None] = {}
     without_meaning = set()
@@ -229,11 +229,11 @@ def _names_to_find(shown: Schema, full: Schema, used: Elements) -> list[tuple[st
             meaning = AlignedToken("", table.name, column.name, "col")
             ranked.setdefault((_stemmed(column.name), "col"), []).append(meaning)
     names: list[AlignedToken] = []
-    for same in ranked.values():
-        inside = [meaning for meaning in same if meaning.table in visible]
+    for meanings in ranked.values():
+        inside = [meaning for meaning in meanings if meaning.table in visible]
         inside.sort(key=lambda meaning: ColumnName(meaning.table, meaning.column) not in used.columns)
-        if inside or len(same) == 1:
-            names.append((inside or same)[0])
+        if inside or len(meanings) == 1:
+            names.append((inside or meanings)[0])
     name_pairs = [(meaning.column or meaning.table, meaning) for meaning in names]
     return sorted(
         name_pairs,

@@ -82,12 +82,12 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
-    ours = {
+    settable = {
         name: value
         for name, value in limits.items()
         if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
     }
-    _set_limits(ours)
+    _set_limits(settable)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
     finally:
         from mlflow import environment_variables as variables
 
-        _set_limits({name: str(getattr(variables, name).default) for name in ours})
+        _set_limits({name: str(getattr(variables, name).default) for name in settable})
 
 
 def _set_limits(limits: Mapping[str, str]) -> None:

@@ -152,8 +152,8 @@ class Tracker:
         """
         run = self._started()
         begun = opening(run)
-        now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
-        package = replace(begun, tags={**begun.tags, **now})
+        ended = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
+        package = replace(begun, tags={**begun.tags, **ended})
         ending: Ending = "FAILED" if status == "failed" else "KILLED"
         problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
@@ -218,8 +218,8 @@ class Tracker:
         except CrosscheckError:  # the run itself reports a warehouse that cannot be read
             runs = ()
         labels = {(other.label, other.started.date()) for other in runs if other.run_id != run.run_id}
-        same = (run.label, run.started.date()) in labels
-        return f"{run.label}, {run.started:%H:%M:%S}" if same else run.label
+        is_taken = (run.label, run.started.date()) in labels
+        return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
         if not self._opened:

@@ -113,7 +113,7 @@ class GoldReport:
     @property
     def p95_s(self) -> float | None:
         """95th percentile of the seconds of those that were run; None of none."""
-        return percentile(sorted(c.seconds for c in self.checks if c.seconds is not None), 95)
+        return percentile(sorted(check.seconds for check in self.checks if check.seconds is not None), 95)
 
 
 async def check_golds(
@@ -205,7 +205,7 @@ def read_golds(benchmark: Benchmark, split: SplitName, file: Path | None) -> Gol
             "of gold SQL with --gold FILE."
         )
     numbered = enumerate(benchmark.demonstrations)
-    golds = tuple(Gold(str(number), d.database_id, d.sql) for number, d in numbered)
+    golds = tuple(Gold(str(number), example.database_id, example.sql) for number, example in numbered)
     return Golds(", ".join(map(str, benchmark.train_files)), golds, by_question=False)
 
 

@@ -181,8 +181,7 @@ def group_results(
         status = "empty" if result.ok and not result.row_count else result.status
         leader = number
         if result.ok:
-            same = query.plain == query.sql
-            plain = result if same else session.run(query.plain, timeout_s=timeout_s)
+            plain = result if query.plain == query.sql else session.run(query.plain, timeout_s=timeout_s)
             results = _Results(result, plain if plain.ok else None, query.order)
             equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
             leader = next(equal, number)

@@ -41,7 +41,7 @@ _NAN = ("not a number",)
 
 def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
     """Return rows whose cells are hashable and equal exactly when the values are."""
-    return [tuple([v if type(v) in _PLAIN else comparable(v) for v in row]) for row in rows]
+    return [tuple([cell if type(cell) in _PLAIN else comparable(cell) for cell in row]) for row in rows]
 
 
 def comparable(value: Any) -> Hashable:
@@ -51,11 +51,11 @@ def comparable(value: Any) -> Hashable:
     True
     """
     if isinstance(value, list | tuple):
-        return tuple(comparable(v) for v in value)
+        return tuple(comparable(item) for item in value)
     if isinstance(value, dict):
-        return frozenset((comparable(k), comparable(v)) for k, v in value.items())
+        return frozenset((comparable(k), comparable(item)) for k, item in value.items())
     if isinstance(value, set | frozenset):
-        return frozenset(comparable(v) for v in value)
+        return frozenset(comparable(item) for item in value)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     try:
@@ -294,7 +294,7 @@ def _recolour(gold: list[Hashable], predicted: list[Hashable]) -> tuple[Colours,
     if Counter(gold) != Counter(predicted):
         return None
     colours = {signature: colour for colour, signature in enumerate(dict.fromkeys(gold))}
-    return [colours[s] for s in gold], [colours[s] for s in predicted]
+    return [colours[signature] for signature in gold], [colours[signature] for signature in predicted]
 
 
 def _single_out(colours: Colours, index: int) -> Colours:

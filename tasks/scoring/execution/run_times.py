@@ -80,7 +80,8 @@ def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeou
         executed.append(gold[0] / predicted[0])
         fetched.append(gold[1] / predicted[1])
     steps = [
-        session.run(q, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps for q in (gold_sql, sql)
+        session.run(query, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps
+        for query in (gold_sql, sql)
     ]
     ratio = steps[0] / steps[1] if steps[0] and steps[1] else None
     return Timings((tuple(fetched),), (tuple(executed),), ratio)

@@ -61,10 +61,10 @@ async def judge_suite(
     return SuiteVerdicts(verdicts, first)
 
 
-def _both_databases(before: Verdict, now: Verdict) -> Verdict:
-    correct = {rule: right and now.correct.get(rule, False) for rule, right in before.correct.items()}
-    gold_status = before.gold_status if before.gold_status != "ok" else now.gold_status
-    return replace(before, correct=correct, gold_status=gold_status)
+def _both_databases(earlier: Verdict, later: Verdict) -> Verdict:
+    correct = {rule: right and later.correct.get(rule, False) for rule, right in earlier.correct.items()}
+    gold_status = earlier.gold_status if earlier.gold_status != "ok" else later.gold_status
+    return replace(earlier, correct=correct, gold_status=gold_status)
 
 
 def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, tuple[Database, ...]]:

@@ -129,8 +129,8 @@ def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[An
 
 
 def _f1(precision: float, recall: float) -> float:
-    both = precision + recall
-    return 2 * precision * recall / both if both else 0.0
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
 
 
 def _share(part: int, whole: int, *, empty: bool) -> float:
@@ -297,7 +297,7 @@ def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, 
     before, after = [], []
     for score in scored:
         names = list(score.stages)
-        position = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
+        position = next((index for index, name in enumerate(names) if name.partition("_")[2] == stage), 0)
         if position:  # the stage ran, and another one before it
             before.append(is_right(score.stages[names[position - 1]], rule))
             after.append(is_right(score.stages[names[position]], rule))
