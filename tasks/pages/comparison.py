@@ -90,17 +90,17 @@ def question_item(
         return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
 
     return QuestionItem(
-        flip.question_id,
-        Span(f"{flip.change}{by}", "better" if flip.change == "fixed" else "bad", "badge"),
-        " · ".join(part for part in (flip.database, flip.difficulty) if part),
-        flip.question,
-        flip.evidence,
-        (
+        id=flip.question_id,
+        badge=Span(f"{flip.change}{by}", "better" if flip.change == "fixed" else "bad", "badge"),
+        about=" · ".join(part for part in (flip.database, flip.difficulty) if part),
+        text=flip.question,
+        evidence=flip.evidence,
+        answers=(
             answer(names[0], "bad" if names[0] == "A" else "quiet", flip.a, flip.b),
             answer(names[1], "better", flip.b, flip.a),
             *([AnswerBlock("gold", flip.gold_sql, fold=fold)] if gold else ()),
         ),
-        {"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
+        keys={"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
     )
 
 
@@ -221,13 +221,13 @@ def comparison_document(comparison: Comparison, first: int | None = None) -> Doc
     if isinstance(result, RepeatedTest):
         heading += f" · {counted(result.runs_a, 'run')} of A, {result.runs_b} of B"
     return Document(
-        result.headline,
-        tuple(_blocks(comparison, first)),
-        (Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
-        result.reason,
-        TONES[result.better],
-        reading(*_explanation(comparison)),
-        f"{result.headline}: {names} on {comparison.benchmark}",
+        title=result.headline,
+        blocks=tuple(_blocks(comparison, first)),
+        kicker=(Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
+        lead=result.reason,
+        tone=TONES[result.better],
+        footer=reading(*_explanation(comparison)),
+        name=f"{result.headline}: {names} on {comparison.benchmark}",
     )
 
 
@@ -331,11 +331,11 @@ def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
 
 def _flipped(comparison: Comparison, first: int | None) -> Section:
     questions = Questions(
-        tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
-        FLIP_FILTERS,
-        first,
-        " flipped questions; --all prints the others, --html writes a page to search in",
-        "Highlighted: differences between the two queries.",
+        items=tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
+        filters=FLIP_FILTERS,
+        first=first,
+        rest=" flipped questions; --all prints the others, --html writes a page to search in",
+        note="Highlighted: differences between the two queries.",
     )
     none = Sentence("There are none: wherever one run is right, the other is.")
     return Section("Flipped questions", (questions if comparison.flips else none,), "flipped")

@@ -212,13 +212,13 @@ def night_document(
         ),
     )
     return Document(
-        night.colour,
-        parts,
-        f"Crosscheck · nightly run {night.name}",
-        night.verdict,
-        TONES[night.colour],
-        footer,
-        f"{night.colour}: nightly run {night.name}",
+        title=night.colour,
+        blocks=parts,
+        kicker=f"Crosscheck · nightly run {night.name}",
+        lead=night.verdict,
+        tone=TONES[night.colour],
+        footer=footer,
+        name=f"{night.colour}: nightly run {night.name}",
     )
 
 

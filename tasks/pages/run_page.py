@@ -333,17 +333,17 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
     gold = row.gold_sql or None
     compared = gold if kind == "wrong" else None
     return QuestionItem(
-        question.id,
-        Span(kind, TONES[kind], "badge"),
-        " · ".join((*filter(None, about), *(judged if row.executable else ()))),
-        question.text,
-        question.evidence,
-        (
+        id=question.id,
+        badge=Span(kind, TONES[kind], "badge"),
+        about=" · ".join((*filter(None, about), *(judged if row.executable else ()))),
+        text=question.text,
+        evidence=question.evidence,
+        answers=(
             AnswerBlock(answer_in_words(row, rule), row.outcome.sql, compared, blocks=_opinion(row)),
             *([AnswerBlock("gold", gold)] if gold else ()),
             *_keys(row),
         ),
-        {
+        keys={
             "status": kind,
             "database": question.database_id,
             "difficulty": question.difficulty or "",

@@ -164,10 +164,10 @@ def _side(
     rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
     side_runs = tuple(
         SideRun(
-            run.run_id,
-            Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
-            run.status,
-            run.why_unranked,
+            run_id=run.run_id,
+            ex=Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
+            status=run.status,
+            why_unranked=run.why_unranked,
         )
         for run, run_rows in zip(runs, rows, strict=True)
     )
@@ -337,12 +337,12 @@ def _compare_variants(
             test = compare_runs(*both, confidence=confidence)
             result = _ranked(test, why_not, [pair for pair in pairs if pair.a.question.id in common])
         yield VariantContrast(
-            name,
-            variant.title,
-            score_by(variant_a, rows_a, rule) if variant_a else None,
-            score_by(variant_b, rows_b, rule) if variant_b else None,
-            result,
-            problem,
+            name=name,
+            title=variant.title,
+            a=score_by(variant_a, rows_a, rule) if variant_a else None,
+            b=score_by(variant_b, rows_b, rule) if variant_b else None,
+            result=result,
+            problem=problem,
         )
 
 

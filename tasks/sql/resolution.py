@@ -228,9 +228,9 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     ]
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
     return QueryParts(
-        resolution.tables,
-        frozenset(columns & (owned | set(equal.values()))),
-        frozenset(joins),
-        tuple(sorted([*literals, *quoted])),
-        skeleton(sql, schema.dialect),
+        tables=resolution.tables,
+        columns=frozenset(columns & (owned | set(equal.values()))),
+        joins=frozenset(joins),
+        values=tuple(sorted([*literals, *quoted])),
+        skeleton=skeleton(sql, schema.dialect),
     )

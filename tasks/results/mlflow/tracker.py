@@ -122,13 +122,11 @@ class Tracker:
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
-            self._tracked = Tracked(
-                self.store.printable,
-                self._tracked.run_id,
-                self._tracked.experiment_id,
+            problem = (
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept_file}. The next "
-                f"evaluation logs them, once {self.store.printable} answers.",
+                f"evaluation logs them, once {self.store.printable} answers."
             )
+            self._tracked = replace(self._tracked, problem=problem)
         else:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})

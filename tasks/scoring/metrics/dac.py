@@ -103,12 +103,12 @@ def dac_figures(
 
 def _row(score: QuestionScore, schema: Schema) -> _Row:
     return _Row(
-        score,
-        schema,
-        used_elements(score.gold_sql, schema),
-        gold_skeleton(score.gold_sql, schema.dialect).skeleton,
-        next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
-        next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
+        score=score,
+        schema=schema,
+        entities=used_elements(score.gold_sql, schema),
+        skeleton=gold_skeleton(score.gold_sql, schema.dialect).skeleton,
+        alignment=next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
+        parsed=next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
     )
 
 
