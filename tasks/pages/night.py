@@ -107,12 +107,8 @@ def _difference_cells(entry: NightEntry, level: float) -> tuple[Cell, ...]:
 
 def _around_zero(entries: Sequence[NightEntry]) -> tuple[float, float]:
     """Return an axis of points to both sides of 0 that has the intervals of all differences."""
-    ends = [
-        abs(100 * end)
-        for entry in entries
-        if (comparison := entry.comparison)
-        for end in (comparison.low, comparison.high)
-    ]
+    comparisons = [entry.comparison for entry in entries if entry.comparison]
+    ends = [100 * max(abs(comparison.low), abs(comparison.high)) for comparison in comparisons]
     reach = max(5, 5 * ceil(max(ends, default=0) / 5))
     return -reach, reach
 
@@ -297,17 +293,12 @@ def _remarks(night: Night) -> Iterator[Block]:
     if lines:
         yield Only(TEXT, (Bullets(tuple(lines), "warning"),))
     yield Only(TEXT, (Bullets(tuple(words.variants(night))),))
-    baselines = [
-        f"{entry.name}: {line}"
-        for entry in night.entries
-        for line in (
-            f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else "",
-            words.noise(entry),
-            words.decline(entry) if entry.verdict == "declining" else "",
-        )
-        if line
-    ]
-    yield Only(TEXT, (Bullets(tuple(baselines)),))
+    remarks: list[str] = []
+    for entry in night.entries:
+        pinned = f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else ""
+        decline = words.decline(entry) if entry.verdict == "declining" else ""
+        remarks += [f"{entry.name}: {line}" for line in (pinned, words.noise(entry), decline) if line]
+    yield Only(TEXT, (Bullets(tuple(remarks)),))
     yield Only(("markdown",), (Facts(tuple(words.rules(night))),))
 
 

@@ -268,7 +268,9 @@ def badge(entry: NightEntry) -> Span:
 
 def kind(entry: NightEntry) -> str:
     """Return how charts draw an evaluation."""
-    return "worse" if entry.verdict == "regression" else "doubt" if entry.colour == "Amber" else "now"
+    if entry.verdict == "regression":
+        return "worse"
+    return "doubt" if entry.colour == "Amber" else "now"
 
 
 def trend_in_words(trend: Sequence[Past]) -> str:
@@ -379,22 +381,23 @@ def _before_and_now(before: str, now: str, both: bool) -> Inline:
 
 def _trend_chart(entry: NightEntry) -> Lines:
     trend = entry.trend
-    shapes = []
+    line_points = []
     for past in trend:
         last = past is trend[-1]
-        shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
+        earlier_shape = "before" if past.run_id == entry.baseline else "past"
         low, high = (100 * end for end in past.ex.interval or (0.0, 1.0))
         tip = f"{past.started:%Y-%m-%d %H:%M} UTC: {percent(past.ex)}, {counts(past.ex)}"
         value = 100 * (past.ex.ex or 0.0)
-        shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
-    level = next((point for point in shapes if point.kind == "before"), None)
+        shape = kind(entry) if last else earlier_shape
+        line_points.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
+    level = next((point for point in line_points if point.kind == "before"), None)
     dense = len(trend) > DENSE
     parts = 6 if dense else 1
     first = trend[0].started
     whole = trend[-1].started - trend[0].started
     moments = [first + whole * part / parts for part in range(parts + 1)]
     ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
-    return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
+    return Lines((Line(tuple(line_points), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
 
 
 def _retryable(detail: Detail) -> Section:

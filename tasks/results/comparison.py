@@ -67,7 +67,9 @@ class MetricRow:
             if self.is_share:
                 return f"{percent(value)} ({counts(value)})"
             value = value.value
-        return DASH if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+        if value is None:
+            return DASH
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:

@@ -215,7 +215,9 @@ class NightEntry:
         """Red where the nightly run fails for it."""
         if self.verdict == "no baseline":
             return "No baseline yet"
-        return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
+        if self.verdict in RED:
+            return "Red"
+        return "Amber" if self.verdict in AMBER else "Green"
 
     @property
     def total(self) -> int:

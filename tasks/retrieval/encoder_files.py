@@ -113,6 +113,7 @@ def _hub_name(name: str) -> str:
 
 
 def _on_disk(name: str) -> EncoderSource | None:
+    """Find an encoder in a folder, the hub's cache or an installed package; None where it is in none of them."""
     folder = Path(name).expanduser()
     hub_name = _hub_name(name)
     if folder.is_dir():

@@ -234,6 +234,7 @@ class ValueIndex:
         return result
 
     def _find(self, question_text: str) -> ValueMatches:
+        """Find the texts that hold a word of the question, up to `MAX_MATCHES`, and those that are like its words."""
         question = BridgedQuestion(question_text)
         texts = {word: self._find_word(word) for word in self._words(question_text)}
         holders: dict[int, list[str]] = {}
@@ -357,12 +358,13 @@ def _ranges(span: WordSpan) -> list[tuple[int, str]]:
     length = len(span.text)
     shortest, longest = (min(limit, LAST_BUCKET) for limit in like_lengths(length))
     first = span.beginning[0]
-    return [
+    first_letters = (first,) if first.isascii() else {first, first.upper()}
+    ranges: list[tuple[int, str]] = []
+    for bucket in range(shortest, longest + 1):
         # a text as long as a short span differs in one letter at least, which is two edits too many
-        (bucket, begins + (span.text if bucket == length <= 6 else span.beginning)[1:])
-        for bucket in range(shortest, longest + 1)
-        for begins in ((first,) if first.isascii() else {first, first.upper()})
-    ]
+        beginning = span.text if bucket == length <= 6 else span.beginning
+        ranges += [(bucket, letter + beginning[1:]) for letter in first_letters]
+    return ranges
 
 
 def _is_whole(path: Path) -> bool:

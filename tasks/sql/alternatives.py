@@ -68,7 +68,8 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
     if not group and not _aggregates(select):
         return []
     aliases = {expression.alias.lower(): expression for expression in select.expressions if expression.alias}
-    keys = [_key(expression, select, aliases) for expression in (group.expressions if group else [])]
+    terms = group.expressions if group else []
+    keys = [_key(term, select, aliases) for term in terms]
     columns = []
     for part in _parts(select):
         for node in _nodes_of(part):
@@ -156,6 +157,7 @@ _ROWS = ("with_", "with", "from_", "from", "where")
 
 
 def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return the column that a sort key names by its alias in the SELECT, any other key as it is."""
     if isinstance(key, exp.Column) and not key.table:
         for output in select.expressions:
             expression = output.unalias()

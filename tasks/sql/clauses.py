@@ -134,7 +134,8 @@ class _Scope:
         """Yield the pairs of columns that inner joins demand to be equal."""
         for join in tree.args.get("joins") or []:
             condition = None if join.side or join.method else join.args.get("on")
-            for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
+            parts = condition.flatten() if isinstance(condition, exp.And) else (condition,)
+            for part in parts:
                 if isinstance(part, exp.EQ):
                     columns = [side for side in (part.this, part.expression) if isinstance(side, exp.Column)]
                     pair = {own for column in columns if (own := self._find_own(column)) is not None}

@@ -163,6 +163,7 @@ class _Sources:
         return sources._passed_on(name, by_query) if sources else None
 
     def _passed_on(self, name: str, by_query: "dict[int, _Sources]") -> Home | None:
+        """Return the database column that `*` in this SELECT passes on under a name; None where there is none."""
         if name not in self.passed:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)

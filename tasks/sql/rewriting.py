@@ -109,6 +109,7 @@ def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":
 
 
 def _operands(expression: "exp.Expr") -> "list[exp.Expr]":
+    """Return the operands of a concatenation from left to right; any other expression is its own operand."""
     inner = expression.unnest()
     if isinstance(inner, exp.DPipe):
         return [*_operands(inner.left), *_operands(inner.right)]

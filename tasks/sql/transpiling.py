@@ -63,7 +63,8 @@ class _Kinds:
         A column and a cast have the kind of their type; arithmetic, MIN, CASE and the like that of their operands.
         """
         if isinstance(node, exp.Literal):
-            return "" if node.is_string else "integer" if node.is_int else "real"
+            number_kind: Kind = "integer" if node.is_int else "real"
+            return "" if node.is_string else number_kind
         if isinstance(node, exp.Column):
             home = self._homes.get(id(node))
             return _kind(self._types.get(home, "")) if home else ""

@@ -61,6 +61,7 @@ class AlignedItem(StageReply):
     @model_validator(mode="before")
     @classmethod
     def _leniently(cls, value: Any) -> Any:
+        """Read an item that is a list or a text, has other keys, or names its table apart."""
         if isinstance(value, list | tuple) and 1 <= len(value) <= 3:
             value = dict(zip(("token", "schema", "type"), value, strict=False))
         if isinstance(value, str):
@@ -368,6 +369,7 @@ def phrases_of(text: str) -> tuple[str, ...]:
 
 
 def _holds_text(column: Column) -> bool:
+    """Return whether a column may hold texts: by its declared type, which may be missing, or by its samples."""
     declared = column.type.upper()
     return (
         not declared

@@ -296,8 +296,10 @@ def stage(
 
 
 async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:
-    for key in keys if store else ():
-        if store and (persisted := await store.read(key)) is not None:
+    if store is None:
+        return None
+    for key in keys:
+        if (persisted := await store.read(key)) is not None:
             return persisted
     return None
 

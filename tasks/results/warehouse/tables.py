@@ -295,6 +295,7 @@ class WarehouseFile:
             )
 
     def _connect(self, read_only: bool) -> "DuckDBPyConnection":
+        """Connect, and try again for `wait_s` seconds while another process has the file."""
         import duckdb
 
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -210,12 +210,12 @@ def read_golds(benchmark: Benchmark, split: SplitName, file: Path | None) -> Gol
 
 
 def _evaluated_golds(benchmark: Benchmark, further: Mapping[str, Sequence[str]]) -> tuple[Gold, ...]:
-    return tuple(
-        Gold(question.id, question.database_id, sql)
-        for question in benchmark.questions
-        if question.id in benchmark.gold
-        for sql in (benchmark.gold[question.id], *further.get(question.id, ()))
-    )
+    golds: list[Gold] = []
+    for question in benchmark.questions:
+        if question.id in benchmark.gold:
+            sqls = (benchmark.gold[question.id], *further.get(question.id, ()))
+            golds += [Gold(question.id, question.database_id, sql) for sql in sqls]
+    return tuple(golds)
 
 
 def read_gold_file(path: Path) -> tuple[Gold, ...]:

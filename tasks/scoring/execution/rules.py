@@ -142,6 +142,7 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
 
 
 def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:
+    """Return whether a prediction has each needed column of an accepted result, or no row where that has none."""
     if not result.rows:
         return not predicted
     gold = list(zip(*result.rows, strict=False))

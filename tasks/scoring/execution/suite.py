@@ -70,12 +70,9 @@ def _both_databases(earlier: Verdict, later: Verdict) -> Verdict:
 def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, tuple[Database, ...]]:
     """Return each database with those of its test suite, by its id."""
     locations = {name: [locate(str(path)) for path in benchmark.suite_paths(name)] for name in databases}
-    problems = [
-        problem
-        for name, further in locations.items()
-        for location in further
-        if (problem := _why_foreign(databases[name], location))
-    ]
+    problems: list[str] = []
+    for name, further in locations.items():
+        problems += filter(None, (_why_foreign(databases[name], location) for location in further))
     if problems:
         listed = "".join(f"\n  {problem}" for problem in problems[:MAX_LISTED])
         more = f"\n  and {len(problems) - MAX_LISTED} more" if len(problems) > MAX_LISTED else ""

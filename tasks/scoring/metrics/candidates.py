@@ -104,6 +104,7 @@ def _any_of(count: int) -> Polynomial:
 
 
 def _times(first: Polynomial, second: Polynomial) -> Polynomial:
+    """Multiply two polynomials: count the unions of a subset of the one and a subset of the other."""
     product = [0] * (len(first) + len(second) - 1)
     for size, count in enumerate(first):
         for more, others in enumerate(second):

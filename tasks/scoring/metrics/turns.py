@@ -55,13 +55,8 @@ class Agent:
 
         Submitting a SQL that was executed is no repetition.
         """
-        executed = [
-            query_key(call["sql"], self.dialect)
-            for turn in self.turns
-            if not turn["submitted"]
-            for call in turn["calls"]
-            if call["sql"]
-        ]
+        calls = [call for turn in self.turns if not turn["submitted"] for call in turn["calls"]]
+        executed = [query_key(call["sql"], self.dialect) for call in calls if call["sql"]]
         return len(executed) - len(set(executed))
 
 
