@@ -165,11 +165,7 @@ def _figures(noise: Noise) -> Table:
     )
     rows = (
         ("EX, mean of the runs", _share(noise.ex_mean), deviation),
-        (
-            "flip rate",
-            _share(noise.flip_rate),
-            f"at most {_share(noise.flip_bound)} (bound at 99.9 %)",
-        ),
+        ("flip rate", _share(noise.flip_rate), f"at most {_share(noise.flip_bound)} (bound at 99.9 %)"),
         *(
             (f"pass^{k}", _share(share), "right in all of k runs" if k > 1 else "right in one run")
             for k, share in noise.pass_k.items()
