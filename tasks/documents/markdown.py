@@ -88,9 +88,9 @@ def _span(span: model.Span) -> str:
     words = _ACTING.sub(r"\\\1", " ".join(visible(span.text).split()))
     if not words:
         return " " if span.text else ""
-    before, after = (" " if span.text[end].isspace() else "" for end in (0, -1))
+    blank_before, blank_after = (" " if span.text[end].isspace() else "" for end in (0, -1))
     mark = _MARKS.get(span.tone, "")
-    return f"{before}{mark}{words}{mark}{after}"
+    return f"{blank_before}{mark}{words}{mark}{blank_after}"
 
 
 def _fenced(text: str, language: str = "") -> str:

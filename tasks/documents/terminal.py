@@ -72,8 +72,8 @@ def _print(console: Console, block: model.Block) -> None:
     match block:
         case model.Sentence():
             mark, tone = _LEVELS.get(block.level, ("", ""))
-            copied = True if block.level == "command" else None
-            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=copied)
+            soft_wrap = True if block.level == "command" else None  # None: as the console does
+            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=soft_wrap)
         case model.Bullets():
             for item in block.items:
                 text = item if block.level else (*model.spans("  "), *model.spans(item))
@@ -170,8 +170,8 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
     while not fits(console, grid) and len(grid.columns) > keep:
         left_out.insert(0, str(grid.columns.pop().header).replace("\n", " "))
     if left_out:
-        before = f"{grid.caption}; " if grid.caption else ""
-        grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
+        start = f"{grid.caption}; " if grid.caption else ""
+        grid.caption = f"{start}a wider terminal also shows {', '.join(left_out)}"
     # Rich wraps both to the width of the table
     title = grid.title
     caption = grid.caption

@@ -24,10 +24,10 @@ def visible(text: str) -> str:
     >>> visible("SELECT 1 " + chr(27) + "[2J" + chr(0x202E))
     'SELECT 1 ␛[2J<U+202E>'
     """
-    return _CONTROL.sub(_spell, text.replace("\r\n", "\n"))
+    return _CONTROL.sub(_spell_out, text.replace("\r\n", "\n"))
 
 
-def _spell(match: re.Match[str]) -> str:
+def _spell_out(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -53,7 +53,7 @@ def mark_sql(sql: str, other: str | None) -> Markup:
 
     What the other run's SQL does not have is marked; without one, nothing is.
     """
-    return Markup("".join(_written(compared_tokens(sql, other))))  # noqa: S704
+    return Markup("".join(_marked_html(compared_tokens(sql, other))))  # noqa: S704
 
 
 def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
@@ -69,7 +69,7 @@ def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
     return list(zip(tokens, changed, strict=True))
 
 
-def _written(tokens: Iterable[tuple[str, bool]]) -> Iterator[str]:
+def _marked_html(tokens: Iterable[tuple[str, bool]]) -> Iterator[str]:
     marking = False
     for token, mark in tokens:
         if mark != marking:
@@ -106,10 +106,10 @@ def folded(table: Table) -> Table:
     >>> folded(Table("Scores", ("", "right"), rows)).rows
     (('bird, spider', '60 of 113'), None, ('strict', '60 of 113'))
     """
-    return replace(table, rows=tuple(_rows(table)))
+    return replace(table, rows=tuple(_joined_rows(table)))
 
 
-def _rows(table: Table) -> Iterator[tuple[Cell, ...] | None]:
+def _joined_rows(table: Table) -> Iterator[tuple[Cell, ...] | None]:
     for cells, group in groupby(table.rows, lambda row: row and row[1:]):
         alike = [row for row in group if row]
         names = (plain(row[0]) for row in alike if isinstance(row[0], str | tuple | Span))

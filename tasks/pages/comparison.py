@@ -90,17 +90,17 @@ def question_item(
         return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
 
     return QuestionItem(
-        flip.question_id,
-        Span(f"{flip.change}{by}", "better" if flip.change == "fixed" else "bad", "badge"),
-        " · ".join(part for part in (flip.database, flip.difficulty) if part),
-        flip.question,
-        flip.evidence,
-        (
+        id=flip.question_id,
+        badge=Span(f"{flip.change}{by}", "better" if flip.change == "fixed" else "bad", "badge"),
+        about=" · ".join(part for part in (flip.database, flip.difficulty) if part),
+        text=flip.question,
+        evidence=flip.evidence,
+        answers=(
             answer(names[0], "bad" if names[0] == "A" else "quiet", flip.a, flip.b),
             answer(names[1], "better", flip.b, flip.a),
             *([AnswerBlock("gold", flip.gold_sql, fold=fold)] if gold else ()),
         ),
-        {"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
+        keys={"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
     )
 
 
@@ -202,12 +202,12 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
     )  # fmt: skip
     legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
-    same = f"{comparison.same_sql:,} were answered with the same SQL"
+    same_sql = f"{comparison.same_sql:,} were answered with the same SQL"
     yield Figure(
         f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
         Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
         wide=True,
-        legend=Legend((*legend, ("", same))),
+        legend=Legend((*legend, ("", same_sql))),
     )
 
 
@@ -221,13 +221,13 @@ def comparison_document(comparison: Comparison, first: int | None = None) -> Doc
     if isinstance(result, RepeatedTest):
         heading += f" · {counted(result.runs_a, 'run')} of A, {result.runs_b} of B"
     return Document(
-        result.headline,
-        tuple(_blocks(comparison, first)),
-        (Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
-        result.reason,
-        TONES[result.better],
-        reading(*_explanation(comparison)),
-        f"{result.headline}: {names} on {comparison.benchmark}",
+        title=result.headline,
+        blocks=tuple(_blocks(comparison, first)),
+        kicker=(Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
+        lead=result.reason,
+        tone=TONES[result.better],
+        footer=reading(*_explanation(comparison)),
+        name=f"{result.headline}: {names} on {comparison.benchmark}",
     )
 
 
@@ -262,12 +262,12 @@ def _blocks(comparison: Comparison, first: int | None) -> Iterator[Block]:
 
 def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None) -> Iterator[Block]:
     same_sql = f"{comparison.same_sql:,} answered with the same SQL"
-    ways = (
+    outcomes = (
         f"{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
         f"by B · {result.both_wrong:,} wrong in both · {same_sql}"
     )
     sides = (comparison.a, comparison.b)
-    yield Only(TEXT, (_sides_table(sides), Sentence(ways, "note")))
+    yield Only(TEXT, (_sides_table(sides), Sentence(outcomes, "note")))
     if result.better:
         yield Sentence(
             "p is that of these two runs alone. The leaderboard and sweeps adjust p for all pairs of their runs "
@@ -275,7 +275,7 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None
             "note",
         )
     yield Columns(tuple(_figures(comparison, result)))
-    yield _glance(comparison, result)
+    yield _summary_cards(comparison, result)
     for variant in comparison.variants.values():
         yield from _variant_sentences(variant)
     if notes := (*comparison.left_out, *comparison.warnings):
@@ -331,17 +331,17 @@ def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
 
 def _flipped(comparison: Comparison, first: int | None) -> Section:
     questions = Questions(
-        tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
-        FLIP_FILTERS,
-        first,
-        " flipped questions; --all prints the others, --html writes a page to search in",
-        "Highlighted: differences between the two queries.",
+        items=tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
+        filters=FLIP_FILTERS,
+        first=first,
+        rest=" flipped questions; --all prints the others, --html writes a page to search in",
+        note="Highlighted: differences between the two queries.",
     )
     none = Sentence("There are none: wherever one run is right, the other is.")
     return Section("Flipped questions", (questions if comparison.flips else none,), "flipped")
 
 
-def _glance(comparison: Comparison, result: PairedTest) -> Cards:
+def _summary_cards(comparison: Comparison, result: PairedTest) -> Cards:
     todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
     if result.broken:
         show = f"crosscheck show {comparison.b.run_id} {result.broken[0]}"
@@ -389,7 +389,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             number(contrast.fixed, missing=""),
             number(contrast.broken, missing=""),
             "" if contrast.p_value is None else p_value(contrast.p_value),
-            _adjusted(contrast.adjusted_p, result.level),
+            _adjusted_cell(contrast.adjusted_p, result.level),
         )
         for contrast in contrasts
     )
@@ -405,5 +405,5 @@ def _flip_plot(contrast: Contrast, reach: int) -> TwoSided | str:
     return TwoSided(broken, fixed, reach, f"broken by B {broken:,}, fixed by B {fixed:,}")
 
 
-def _adjusted(p: float | None, level: float) -> Span:
+def _adjusted_cell(p: float | None, level: float) -> Span:
     return Span("") if p is None else Span(p_value(p), "strong" if p < level else "")

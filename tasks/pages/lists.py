@@ -41,13 +41,13 @@ def leaderboard_document(
     boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_id: ""
 ) -> Document:
     """Return the document, with a link to a run's page where `page_of` returns its address, relative to this one."""
-    sections = (Section(board.title, tuple(_board(board, page_of))) for board in boards)
+    sections = (Section(board.title, tuple(_board_blocks(board, page_of))) for board in boards)
     nothing = Sentence('No run is finished yet. Run "crosscheck evaluate".')
     return Document(
         "Leaderboard",
         tuple(sections) or (nothing,),
         "Crosscheck · latest ranked run per model, pipeline and settings",
-        "; ".join(_first(board) for board in boards if board.ranked),
+        "; ".join(_best_in_words(board) for board in boards if board.ranked),
         footer=reading(
             Sentence(
                 "Runs are ranked against each other only if they answered the same questions of the same "
@@ -75,7 +75,7 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
     return file
 
 
-def _first(board: Board) -> str:
+def _best_in_words(board: Board) -> str:
     """Return which runs have the best score, and how many others do not differ significantly from it."""
     best = [row for row in board.ranked if row.rank == 1]
     also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
@@ -85,11 +85,11 @@ def _first(board: Board) -> str:
     return f"{board.benchmark}: {first}{also} with {percent(best[0].ranked_by)}{tied}"
 
 
-def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
+def _board_blocks(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
     if board.unscored:
         yield Sentence(f"{board.unscored}.", "warning")
     if board.ranked:
-        yield _ranked(board, page_of)
+        yield _ranked_table(board, page_of)
         yield Cards((Card("Next", tuple(_todo(board)), wide=True),))
         yield from pareto_blocks(
             [
@@ -101,7 +101,7 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
     else:
         yield Sentence("No run of these questions is ranked.")
     if board.not_ranked:
-        lines = tuple(_unranked(row, page_of(row.run.run_id)) for row in board.not_ranked)
+        lines = tuple(_unranked_line(row, page_of(row.run.run_id)) for row in board.not_ranked)
         yield Section("Not ranked", (Bullets(lines),))
 
 
@@ -114,7 +114,7 @@ def _todo(board: Board) -> Iterator[Code]:
     yield Code("crosscheck sweep --help  # evaluates others")
 
 
-def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
+def _ranked_table(board: Board, page_of: Callable[[str], str]) -> Table:
     axis = axis_around(row.ranked_by for row in board.ranked)
     runs = [row.run for row in board.ranked]
     titles = {name: score.title for run in runs for name, score in run.variants.items() if name != board.by}
@@ -131,7 +131,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
         *((Column("pass@k", under=True, help="pass@k"),) if passed else ()),
         Column(f"{board.by or 'EX'} with its interval", "plot", axis=axis),
         *((Column("letters", "text", brief=True, help=f"Runs that {LETTERS}"),) if tested else ()),
-        *(_COSTS if costs_known else ()), Column("run", "text"), Column("started", "text", under=True),
+        *(_COST_COLUMNS if costs_known else ()), Column("run", "text"), Column("started", "text", under=True),
     )  # fmt: skip
     rows = tuple(
         (
@@ -142,7 +142,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
             *(in_words(run.variants.get(name)) for name in titles),
             *((_pass_at_k(run),) if passed else ()),
             score_plot(("", row.ranked_by, "b")),
-            *((row.letters,) if tested else ()), *(_costs(run.cost) if costs_known else ()),
+            *((row.letters,) if tested else ()), *(_cost_cells(run.cost) if costs_known else ()),
             Span(run.run_id, "code"), f"{run.started:%Y-%m-%d %H:%M} UTC",
         )
         for row, run in zip(board.ranked, runs, strict=True)
@@ -151,14 +151,14 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     return Table("", headers, rows, remark, keep=7, wide=True)
 
 
-_COSTS = (
+_COST_COLUMNS = (
     Column("from scratch"), Column("paid", under=True, help="paid"), Column("calls paid"),
     Column("from cache", under=True, help="cached"), Column("input tokens"),
     Column("output tokens", under=True, help="output"),
 )  # fmt: skip
 
 
-def _costs(cost: Cost) -> tuple[str, ...]:
+def _cost_cells(cost: Cost) -> tuple[str, ...]:
     if cost.calls is None:  # the answers were made elsewhere
         return "unknown", "", DASH, "", DASH, ""
     numbers = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
@@ -173,7 +173,7 @@ def _pass_at_k(run: RunRecord) -> str:
     return f"{in_words(ratio)}, k = {candidates['n']}" if ratio else ""
 
 
-def _unranked(row: BoardRow, page: str) -> Inline:
+def _unranked_line(row: BoardRow, page: str) -> Inline:
     changed = f" ({row.changed})" if row.changed else ""
     scored = in_words(row.ex, DASH)
     about = f" with {row.run.backbone}{changed}: {scored}, {row.why_unranked} "
@@ -210,7 +210,7 @@ def runs_table(
             score_plot(("", run.accuracy, "b")),
             run.benchmark,
             run.backbone,
-            _evaluated(run),
+            _pipeline_cell(run),
             run.rule,
             f"{run.started:%Y-%m-%d %H:%M}",
             *((Span("compare", link=comparison_of(run)) if comparison_of(run) else "",) if linked else ()),
@@ -227,7 +227,7 @@ def runs_table(
     return Table("", headers, rows, rest, keep=6, wide=True, search=True)
 
 
-def _evaluated(run: RunHeader) -> Inline:
+def _pipeline_cell(run: RunHeader) -> Inline:
     """Return the pipeline, its end where it is not complete, settings that differ, and what the user wrote on it."""
     more = (run.tags.get("changed", ""), labels_in_words(run.tags))
     status = [Span(f"\n{status}", "doubt")] if (status := _status(run)) else []

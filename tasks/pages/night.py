@@ -75,7 +75,7 @@ def scores_table(night: Night) -> Table:
             interval_in_words(entry.ex, ""),
             *(in_words(entry.variants.get(name)) for name in titles),
             score_plot(("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry))),
-            *_difference(entry, night.gate.level), _trend(entry), entry.baseline or "none",
+            *_difference_cells(entry, night.gate.level), _trend_plot(entry), entry.baseline or "none",
         )
         for position, entry in night.worst_first
     )  # fmt: skip
@@ -89,7 +89,7 @@ _NAMES = (
 )
 
 
-def _difference(entry: NightEntry, level: float) -> tuple[Cell, ...]:
+def _difference_cells(entry: NightEntry, level: float) -> tuple[Cell, ...]:
     """Return the cells of difference, interval, its plot, broken, fixed and p."""
     comparison = entry.comparison
     if not comparison:
@@ -107,17 +107,13 @@ def _difference(entry: NightEntry, level: float) -> tuple[Cell, ...]:
 
 def _around_zero(entries: Sequence[NightEntry]) -> tuple[float, float]:
     """Return an axis of points to both sides of 0 that has the intervals of all differences."""
-    ends = [
-        abs(100 * end)
-        for entry in entries
-        if (comparison := entry.comparison)
-        for end in (comparison.low, comparison.high)
-    ]
+    comparisons = [entry.comparison for entry in entries if entry.comparison]
+    ends = [100 * max(abs(comparison.low), abs(comparison.high)) for comparison in comparisons]
     reach = max(5, 5 * ceil(max(ends, default=0) / 5))
     return -reach, reach
 
 
-def _trend(entry: NightEntry) -> Sparkline | str:
+def _trend_plot(entry: NightEntry) -> Sparkline | str:
     if len(entry.trend) < 2:
         return ""
     values = tuple(100 * (past.ex.ex or 0.0) for past in entry.trend)
@@ -193,11 +189,11 @@ def night_document(
         *_failures(night),
         scores_table(night),
         scores_legend(night),
-        _glance(night, board),
+        _summary_cards(night, board),
         costs_table(night),
         *_remarks(night),
         *([Only(("page",), sections)] if warehouse else ()),
-        *(block for detail in evaluations for block in _moved(detail)),
+        *(block for detail in evaluations for block in _changed_questions(detail)),
         *([Only(("markdown",), (Sentence(where), Code(command)))] if page else ()),
     )
     footer = (
@@ -212,13 +208,13 @@ def night_document(
         ),
     )
     return Document(
-        night.colour,
-        parts,
-        f"Crosscheck · nightly run {night.name}",
-        night.verdict,
-        TONES[night.colour],
-        footer,
-        f"{night.colour}: nightly run {night.name}",
+        title=night.colour,
+        blocks=parts,
+        kicker=f"Crosscheck · nightly run {night.name}",
+        lead=night.verdict,
+        tone=TONES[night.colour],
+        footer=footer,
+        name=f"{night.colour}: nightly run {night.name}",
     )
 
 
@@ -232,7 +228,7 @@ def nights_table(nights: Sequence[Night]) -> Table:
     return Table("", headers, rows, keep=4)
 
 
-def _glance(night: Night, board: str) -> Cards:
+def _summary_cards(night: Night, board: str) -> Cards:
     """Return what broke, what it cost and what to do; the scores are in their table."""
     broken = [
         Sentence((
@@ -281,10 +277,11 @@ def _failures(night: Night) -> Iterator[Section]:
         if entry.problem:
             blocks.append(Sentence(entry.problem, "message"))
         if entry.continue_with:
-            left = f"{counted(entry.retryable, 'question')} without an answer. This sends only those again"
-            retried = f"{left}, and merges the answers:"
-            anew = "This evaluates it again; what was paid for is reused:"
-            blocks += [Sentence(retried if entry.run_id else anew), Code(entry.continue_with)]
+            what_it_does = "This evaluates it again; what was paid for is reused:"
+            if entry.run_id:
+                unanswered = f"{counted(entry.retryable, 'question')} without an answer"
+                what_it_does = f"{unanswered}. This sends only those again, and merges the answers:"
+            blocks += [Sentence(what_it_does), Code(entry.continue_with)]
     if sum(bool(entry.continue_with) for entry in night.entries) > 1:
         blocks += [Sentence("All of these in one go:"), Code(words.rerun_command(night))]
     if blocks:
@@ -296,29 +293,24 @@ def _remarks(night: Night) -> Iterator[Block]:
     if lines:
         yield Only(TEXT, (Bullets(tuple(lines), "warning"),))
     yield Only(TEXT, (Bullets(tuple(words.variants(night))),))
-    baselines = [
-        f"{entry.name}: {line}"
-        for entry in night.entries
-        for line in (
-            f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else "",
-            words.noise(entry),
-            words.decline(entry) if entry.verdict == "declining" else "",
-        )
-        if line
-    ]
-    yield Only(TEXT, (Bullets(tuple(baselines)),))
+    remarks: list[str] = []
+    for entry in night.entries:
+        pinned = f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else ""
+        decline = words.decline(entry) if entry.verdict == "declining" else ""
+        remarks += [f"{entry.name}: {line}" for line in (pinned, words.noise(entry), decline) if line]
+    yield Only(TEXT, (Bullets(tuple(remarks)),))
     yield Only(("markdown",), (Facts(tuple(words.rules(night))),))
 
 
-def _moved(detail: Detail) -> Iterator[Block]:
+def _changed_questions(detail: Detail) -> Iterator[Block]:
     """Yield which questions changed, for a terminal and Markdown."""
     entry = detail.entry
     comparison = entry.comparison
     if not comparison or not comparison.differing:
         return
     command = Code(words.compare_command(entry))
-    moved = (("broken", comparison.broken), ("fixed", comparison.fixed))
-    ids = tuple(f"{name}: {shorten(names, MAX_IDS)}" for name, names in moved if names)
+    changed = (("broken", comparison.broken), ("fixed", comparison.fixed))
+    ids = tuple(f"{name}: {shorten(names, MAX_IDS)}" for name, names in changed if names)
     broken = detail.broken if entry.verdict == "regression" else ()
     items = tuple(question_item(flip, ("baseline", "this run"), gold=False) for flip in broken[:MAX_BROKEN])
     questions = (Questions(items),) if items else ()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tasks.core.wording import (
     DASH,
+    and_more,
     counted,
     counts,
     duration,
@@ -43,7 +44,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import CONFIDENCE
 from tasks.settings.choices import QuestionSelection
 
-_PATIENCE = datetime.timedelta(hours=1)
+_PATIENCE = datetime.timedelta(hours=1)  # after its expected start, before which no nightly run is overdue
 
 
 def facts(night: Night) -> Iterator[tuple[str, str]]:
@@ -130,13 +131,13 @@ def overdue(night: Night, now: datetime.datetime) -> str:
 
 def todo(night: Night) -> Iterator[tuple[str, str]]:
     """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
-    left = [entry for entry in night.entries if entry.continue_with and entry.verdict in INCOMPLETE]
-    if len(left) > 1:
-        todo = f"Answer what is left of {counted(len(left), 'evaluation')}; what was paid for is reused:"
-        yield todo, rerun_command(night)
-    for entry in sorted(night.entries, key=lambda entry: entry not in left):
+    incomplete = [entry for entry in night.entries if entry.continue_with and entry.verdict in INCOMPLETE]
+    if len(incomplete) > 1:
+        evaluations = counted(len(incomplete), "evaluation")
+        yield f"Answer what is left of {evaluations}; what was paid for is reused:", rerun_command(night)
+    for entry in sorted(night.entries, key=lambda entry: entry not in incomplete):
         name = entry.model_and_pipeline
-        if len(left) == 1 and entry in left:
+        if len(incomplete) == 1 and entry in incomplete:
             how = "Answer the remaining questions of" if entry.run_id else "Fix it, then evaluate"
             yield f"{how} {name}:", entry.continue_with
         elif entry.verdict == "regression":
@@ -154,30 +155,30 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
 
 def decline(entry: NightEntry) -> str:
     """Describe the trend of an evaluation's last scores; "" where there are too few."""
-    decline = entry.decline
-    if decline is None:
+    trend = entry.decline
+    if trend is None:
         return ""
     return (
-        f"{points(decline.change)} points over the last {decline.scores} scores (Sen's slope), "
+        f"{points(trend.change)} points over the last {trend.scores} scores (Sen's slope), "
         f"p = {p_value(entry.trend_p)} that they do not decline (Mann-Kendall, Holm)"
     )
 
 
 def noise(entry: NightEntry) -> str:
     """Describe the measured flip rate by which an evaluation is judged; "" without one."""
-    noise = entry.noise
-    if noise is None or entry.comparison is None:
+    measured = entry.noise
+    if measured is None or entry.comparison is None:
         return ""
     mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
     how = (
-        f"At this rate (at most {100 * noise.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
+        f"At this rate (at most {100 * measured.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
         f"which decides; {mcnemar}."
-        if noise.decides
+        if measured.decides
         else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
     )
     return (
-        f"Noise: {100 * noise.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
-        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} {noise.proves}"
+        f"Noise: {100 * measured.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
+        f"{counted(measured.runs, 'repeat')} of {measured.run_id}. {how} {measured.proves}"
     )
 
 
@@ -201,9 +202,9 @@ def rerun_command(night: Night) -> str:
 
 def failures(entry: NightEntry) -> str:
     """List how many questions have no answer, by kind of failure; a dash for none."""
-    failures = entry.run.failures if entry.run else {}
-    kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in failures.items() if count]
-    return ", ".join(kinds) or DASH
+    by_kind = entry.run.failures if entry.run else {}
+    counts_of_kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in by_kind.items() if count]
+    return ", ".join(counts_of_kinds) or DASH
 
 
 def _matrix(night: Night) -> str:
@@ -267,7 +268,9 @@ def badge(entry: NightEntry) -> Span:
 
 def kind(entry: NightEntry) -> str:
     """Return how charts draw an evaluation."""
-    return "worse" if entry.verdict == "regression" else "doubt" if entry.colour == "Amber" else "now"
+    if entry.verdict == "regression":
+        return "worse"
+    return "doubt" if entry.colour == "Amber" else "now"
 
 
 def trend_in_words(trend: Sequence[Past]) -> str:
@@ -318,7 +321,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     yield Columns(tuple(_panels(detail)))
     if detail.retryable:
         yield _retryable(detail)
-    yield from _changes(detail)
+    yield from _changed_questions(detail)
 
 
 def _runs(entry: NightEntry) -> Inline:
@@ -341,10 +344,10 @@ def _panels(detail: Detail) -> Iterator[Block]:
         rows = tuple(
             (
                 stage.name.replace("_", " "),
-                _change(percent(stage.before), percent(stage.now), both),
+                _before_and_now(percent(stage.before), percent(stage.now), both),
                 counts(stage.now),
                 *(
-                    _change(
+                    _before_and_now(
                         number(getattr(stage.before, flip, None), missing=DASH),
                         number(getattr(stage.now, flip, None), missing=DASH),
                         both,
@@ -360,7 +363,7 @@ def _panels(detail: Detail) -> Iterator[Block]:
         causes = tuple(
             (
                 cause.name.replace("_", " "),
-                _change(number(cause.before), number(cause.now), cause.before is not None),
+                _before_and_now(number(cause.before), number(cause.now), cause.before is not None),
                 signed(cause.now - cause.before) if cause.before not in (None, cause.now) else "",
             )
             for cause in detail.causes
@@ -372,28 +375,29 @@ def _panels(detail: Detail) -> Iterator[Block]:
         yield settings_table(detail.comparison.settings, ("baseline", "this run"))
 
 
-def _change(before: str, now: str, both: bool) -> Inline:
+def _before_and_now(before: str, now: str, both: bool) -> Inline:
     return (Span(f"{before} → ", "quiet"), now) if both else now
 
 
 def _trend_chart(entry: NightEntry) -> Lines:
     trend = entry.trend
-    shapes = []
+    line_points = []
     for past in trend:
         last = past is trend[-1]
-        shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
+        earlier_shape = "before" if past.run_id == entry.baseline else "past"
         low, high = (100 * end for end in past.ex.interval or (0.0, 1.0))
         tip = f"{past.started:%Y-%m-%d %H:%M} UTC: {percent(past.ex)}, {counts(past.ex)}"
         value = 100 * (past.ex.ex or 0.0)
-        shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
-    level = next((point for point in shapes if point.kind == "before"), None)
+        shape = kind(entry) if last else earlier_shape
+        line_points.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
+    level = next((point for point in line_points if point.kind == "before"), None)
     dense = len(trend) > DENSE
     parts = 6 if dense else 1
     first = trend[0].started
     whole = trend[-1].started - trend[0].started
     moments = [first + whole * part / parts for part in range(parts + 1)]
     ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
-    return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
+    return Lines((Line(tuple(line_points), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
 
 
 def _retryable(detail: Detail) -> Section:
@@ -405,19 +409,17 @@ def _retryable(detail: Detail) -> Section:
         )
         for row in rows[:MAX_UNANSWERED]
     ]  # fmt: skip
-    if len(rows) > MAX_UNANSWERED:
+    if rest := and_more(rows, MAX_UNANSWERED):
         sql = (
             "SELECT question_id, question, failure FROM questions "
             f"WHERE run_id = '{detail.entry.run_id}' AND failure IS NOT NULL"
         )
-        items.append(
-            (f"and {len(rows) - MAX_UNANSWERED:,} more: ", Span(f'crosscheck query "{sql}"', "code"))
-        )
+        items.append((f"{rest}: ", Span(f'crosscheck query "{sql}"', "code")))
     title = f"{counted(len(rows), 'question')} without an answer"
     return Section(title, (Bullets(tuple(items)),), fold="closed")
 
 
-def _changes(detail: Detail) -> Iterator[Block]:
+def _changed_questions(detail: Detail) -> Iterator[Block]:
     entry = detail.entry
     comparison = entry.comparison
     if comparison is None or not comparison.differing:

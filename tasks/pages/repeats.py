@@ -80,7 +80,7 @@ def _runs(comparison: Comparison) -> Table:
 
 def _changes(comparison: Comparison, first: int | None) -> Table:
     runs_a, runs_b = len(comparison.a.runs), len(comparison.b.runs)
-    return _questions(
+    return _questions_table(
         "Questions that differ",
         (Column("right in A", brief=True), Column("right in B", brief=True)),
         [
@@ -93,7 +93,7 @@ def _changes(comparison: Comparison, first: int | None) -> Table:
     )
 
 
-def _questions(
+def _questions_table(
     title: str,
     headers: tuple[Column, ...],
     questions: Sequence[tuple[QuestionChange | Stability, *tuple[str, ...]]],
@@ -143,7 +143,7 @@ def _noise_blocks(noise: Noise, first: int | None) -> Iterator[Block]:
             "note",
         )
     if noise.unstable:
-        yield _questions(
+        yield _questions_table(
             "Unstable questions",
             (Column("right", brief=True),),
             [(question, f"{question.right} of {noise.runs}") for question in noise.unstable],

@@ -157,9 +157,9 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
         middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
-        rows = [*map(_row, groups[: MAX_ROWS - 1]), *middle, _row(groups[-1])]
+        rows = [*map(_row_of, groups[: MAX_ROWS - 1]), *middle, _row_of(groups[-1])]
     else:
-        rows = [*map(_row, groups)]
+        rows = [*map(_row_of, groups)]
     yield Sentence("")
     yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
 
@@ -168,7 +168,7 @@ def _unchanged(stage: StageScore) -> bool:
     return stage.fixed == 0 and stage.broken == 0
 
 
-def _row(group: Sequence[StageScore]) -> tuple[Inline, ...]:
+def _row_of(group: Sequence[StageScore]) -> tuple[Inline, ...]:
     first, last = group[0], group[-1]
     if _unchanged(first):
         name = first.name if first is last else f"{first.name} to {last.name}"
@@ -192,13 +192,13 @@ def bar(stage: StageScore) -> tuple[str | Span, ...]:
     """
     fixed, broken = stage.fixed or 0, stage.broken or 0
     return (
-        "█" * _columns(stage.correct - fixed, stage.total),
-        Span("+" * _columns(fixed, stage.total), "better"),
-        Span("×" * _columns(broken, stage.total), "bad"),
+        "█" * _bar_length(stage.correct - fixed, stage.total),
+        Span("+" * _bar_length(fixed, stage.total), "better"),
+        Span("×" * _bar_length(broken, stage.total), "bad"),
     )
 
 
-def _columns(count: int, total: int) -> int:
+def _bar_length(count: int, total: int) -> int:
     return max(1, round(BAR * count / total)) if count and total else 0
 
 
@@ -208,8 +208,8 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
         return
     paired = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
-    before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
-    yield Sentence(cut(before, LINE))
+    previous = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
+    yield Sentence(cut(previous, LINE))
     verdict = cut(f"{paired.headline[0].upper()}{paired.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
@@ -319,8 +319,8 @@ def variant_sentences(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _variant_in_words(variant: Score) -> str:
-    same = f"; official on the same questions: {counts(variant.official)}" if variant.official else ""
-    return f"{variant.title}: {percent(variant)} ({counts(variant)}{same})"
+    official = f"; official on the same questions: {counts(variant.official)}" if variant.official else ""
+    return f"{variant.title}: {percent(variant)} ({counts(variant)}{official})"
 
 
 def run_description(record: RunRecord) -> str:

@@ -95,7 +95,7 @@ def with_one_prompt(question: dict[str, Any]) -> dict[str, Any]:
     """Leave out the calls of later turns, whose prompts are the conversation so far; the turns themselves are there."""
     for stage in question["stages"]:
         if stage["value"] and bill_line(stage["stage"]) == TURN:
-            first = split_label(stage["stage"])[0] == TURN
+            first = split_label(stage["stage"])[0] == TURN  # the labels of later turns have a number
             stage["calls"] = [call for call in stage["calls"] if first and call["messages"]]
     return question
 
@@ -193,7 +193,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     accuracy = f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{bounds}."
     blocks: list[Block] = [
         *variant_sentences(record),
-        _glance(view, links),
+        _summary_cards(view, links),
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", tuple(filter(None, (causes, not_stored)))),
         Section("Questions", (*_left_out(record, len(rows)), listed), "questions"),
@@ -273,20 +273,20 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
     return (Section(title, (Bullets(tuple(sentences)),), notes=True),) if sentences else ()
 
 
-def _glance(view: RunView, links: Links) -> Cards:
+def _summary_cards(view: RunView, links: Links) -> Cards:
     """Return the cards at the top of the page: the comparison with the previous run, wrong answers, cost, commands."""
-    record, before = view.record, links.before
-    better = list(compared_sentences(before)) or [
+    record, comparison = view.record, links.before
+    better = list(compared_sentences(comparison)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")
     ]
     broke: list[Sentence] = []
     to_do: list[Code] = []
-    if before:
-        result = before.paired
+    if comparison:
+        result = comparison.paired
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
         broke.append(Sentence(f"Against the previous run: {flips}"))
-        if before.same_system:
-            to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
+        if comparison.same_system:
+            to_do.append(Code(f"crosscheck compare {comparison.a.run_id} {record.run_id}  # what changed"))
     if links.board:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
     retry = f", {number(record.to_retry)} of them can be retried" if record.to_retry else ""
@@ -311,16 +311,19 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
     lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
     rule = view.record.rule
     question = row.question
-    right = is_right(row.final, rule)
-    kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
-    kind = kind if row.executable else "not scored"
+    if not row.executable:
+        kind = "not scored"
+    elif is_right(row.final, rule):
+        kind = "right"
+    else:
+        kind = "unanswered" if is_unanswered(row) else "wrong"
     changes = []
-    before = None
+    was_right = None
     for stage, verdict in row.stages.items():
-        now = is_right(verdict, rule)
-        if before is not None and now != before and not is_turn(stage):
-            changes.append(f"{'fixed' if now else 'broken'} by {stage}")
-        before = now
+        right_now = is_right(verdict, rule)
+        if was_right is not None and right_now != was_right and not is_turn(stage):
+            changes.append(f"{'fixed' if right_now else 'broken'} by {stage}")
+        was_right = right_now
     if row.question.id in lost:
         changes.append("right after a turn, and lost")
     words = {True: "right", False: "wrong", None: "not counted"}
@@ -330,17 +333,17 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
     gold = row.gold_sql or None
     compared = gold if kind == "wrong" else None
     return QuestionItem(
-        question.id,
-        Span(kind, TONES[kind], "badge"),
-        " · ".join((*filter(None, about), *(judged if row.executable else ()))),
-        question.text,
-        question.evidence,
-        (
+        id=question.id,
+        badge=Span(kind, TONES[kind], "badge"),
+        about=" · ".join((*filter(None, about), *(judged if row.executable else ()))),
+        text=question.text,
+        evidence=question.evidence,
+        answers=(
             AnswerBlock(answer_in_words(row, rule), row.outcome.sql, compared, blocks=_opinion(row)),
             *([AnswerBlock("gold", gold)] if gold else ()),
             *_keys(row),
         ),
-        {
+        keys={
             "status": kind,
             "database": question.database_id,
             "difficulty": question.difficulty or "",

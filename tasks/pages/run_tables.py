@@ -100,9 +100,9 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
     ):
         cells = tuple((name, f"{count:,}") for count, name in listed)
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
-    if bill := _bill(record):
+    if bill := _calls_table(record):
         yield bill
-    if savings := bill_of_run(record):
+    if savings := savings_table(record):
         yield savings
 
 
@@ -132,20 +132,22 @@ def _linking(record: RunRecord) -> Table:
     return Table("Schema linking", headers, rows, remark)
 
 
-def _bill(record: RunRecord) -> Table | None:
+def _calls_table(record: RunRecord) -> Table | None:
     stages = [
-        (name, *_cost(cost)) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls
+        (name, *_cost_cells(cost))
+        for name, cost in record.stage_costs.items()
+        if cost.calls or cost.cached_calls
     ]
     if not stages:
         return None
     headers = (
         "stage", "calls", "from cache", "input tokens", "output tokens", "paid", "from scratch", "p50", "p95"
     )  # fmt: skip
-    rows = (*stages, None, ("all", *_cost(record.cost)))
+    rows = (*stages, None, ("all", *_cost_cells(record.cost)))
     return Table("Model calls", headers, rows, "; ".join(by_endpoint(record.cost)))
 
 
-def _cost(cost: Cost) -> tuple[str, ...]:
+def _cost_cells(cost: Cost) -> tuple[str, ...]:
     if cost.calls == 0:
         return ("0", number(cost.cached_calls), *3 * DASH, money(cost.from_scratch_usd), *2 * DASH)
     numbers = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
@@ -153,7 +155,7 @@ def _cost(cost: Cost) -> tuple[str, ...]:
     return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
 
 
-def bill_of_run(record: RunRecord) -> Table | None:
+def savings_table(record: RunRecord) -> Table | None:
     """Return what was saved of the list price, by stage; None if that is unknown or nothing is charged."""
     cost = record.cost
     if not cost.list_usd and not cost.reply_cache_usd:

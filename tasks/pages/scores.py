@@ -78,9 +78,9 @@ def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | N
     return Figure(
         f"Difference B {MINUS} A in points, with its {wide} ({how})",
         Intervals(
-            (Point(*shares, "a" if test.difference < 0 else "b", "", value),),
-            f"B minus A: {value} points, {wide} {low} to {high}",
-            ("A is better", "B is better"),
-            band,
+            points=(Point(*shares, "a" if test.difference < 0 else "b", "", value),),
+            label=f"B minus A: {value} points, {wide} {low} to {high}",
+            sides=("A is better", "B is better"),
+            band=band,
         ),
     )

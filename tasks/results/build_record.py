@@ -23,7 +23,7 @@ from tasks.scoring.report import Report
 
 MESSAGE_LENGTH = 300
 REPORTED = {field.name for field in fields_of(Report)} & set(RunRecord.model_fields) - {"rule"}
-"""Fields that a record has from its report."""
+"""Fields that a record has from its report; its rule is known from the beginning."""
 
 
 def new_run_id() -> str:
@@ -155,5 +155,5 @@ def _failure_messages(report: Report, fatal: str) -> dict[str, str]:
         if failure:
             message = "" if fatal and fatal in failure.message else failure.message
             messages.setdefault(failure.kind, Counter())[message] += 1
-    most = {kind: most_frequent(counter)[:MESSAGE_LENGTH] for kind, counter in messages.items()}
-    return {kind: message for kind, message in most.items() if message}
+    by_kind = {kind: most_frequent(counter)[:MESSAGE_LENGTH] for kind, counter in messages.items()}
+    return {kind: message for kind, message in by_kind.items() if message}

@@ -59,7 +59,7 @@ def compare(
         raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
     runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
-    common, *_ = [common_rule(first, run, rule) for run in others]
+    common, *_ = [common_rule(first, run, rule) for run in others]  # each call also checks its run
     for run in (first, *others):
         if not run.scored_rows:
             raise ConfigurationError(
@@ -77,10 +77,10 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
     None if there is none, or if the warehouse does not have both, or refuses them.
     """
     try:
-        before = previous_run(run, warehouse.runs())
-        if not before:
+        previous = previous_run(run, warehouse.runs())
+        if not previous:
             return None
-        return compare(warehouse.read_run(before), run if run.rows else warehouse.read_run(run.run_id))
+        return compare(warehouse.read_run(previous), run if run.rows else warehouse.read_run(run.run_id))
     except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
         return None
 
@@ -100,9 +100,7 @@ def _compare_two(
     why_not = why_not_ranked(sides)
     names = _names(a, b)
     variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
-    candidates = {
-        letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
-    }
+    candidates = {"a": a.metrics.get("candidates"), "b": b.metrics.get("candidates")}
     return Comparison(
         benchmark=a.benchmark,
         revision=a.revision,
@@ -116,12 +114,12 @@ def _compare_two(
         by_database=by_database(pairs),
         stages=by_stage(pairs, rule),
         metrics=metric_rows(a, b),
-        settings=_settings(a, b),
+        settings=_setting_changes(a, b),
         left_out=left_out(sides, len(pairs)),
         warnings=warnings(a, b, pairs, rule),
-        noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
+        noninferiority=None if margin is None else noninferiority(*_count_flips(pairs), len(pairs), margin),
         variants={variant.name: variant for variant in variants},
-        candidates=candidates,
+        candidates={letter: curves for letter, curves in candidates.items() if curves},
         flips=tuple(_flips(pairs, rule)),
     )
 
@@ -130,8 +128,8 @@ def _compare_several(
     a: Sequence[RunRecord], b: Sequence[RunRecord], rule: str, confidence: float, margin: float | None
 ) -> Comparison:
     """Compare two sides of several runs over the questions that every run scored: how often each has them right."""
-    if both := {run.run_id for run in a} & {run.run_id for run in b}:
-        raise ConfigurationError(f"The run {min(both)} is on both sides. Name each run on one side.")
+    if on_both := {run.run_id for run in a} & {run.run_id for run in b}:
+        raise ConfigurationError(f"The run {min(on_both)} is on both sides. Name each run on one side.")
     scored = [run.scored_rows for run in (*a, *b)]
     ids = [id_ for id_ in scored[0] if all(id_ in rows for rows in scored)]
     if not ids:
@@ -166,10 +164,10 @@ def _side(
     rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
     side_runs = tuple(
         SideRun(
-            run.run_id,
-            Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
-            run.status,
-            run.why_unranked,
+            run_id=run.run_id,
+            ex=Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
+            status=run.status,
+            why_unranked=run.why_unranked,
         )
         for run, run_rows in zip(runs, rows, strict=True)
     )
@@ -246,16 +244,16 @@ def _changes(
 
 def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     """Compare the runs on each database."""
-    groups = _grouped(pairs, lambda pair: pair.a.question.database_id)
-    return _adjusted([_contrast(name, groups[name]) for name in sorted(groups)])
+    groups = _group_rights(pairs, lambda pair: pair.a.question.database_id)
+    return _adjust([_contrast(name, groups[name]) for name in sorted(groups)])
 
 
 def by_difficulty(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     """Compare the runs on each grade of the questions, easiest first; () where no question has one."""
-    groups = _grouped(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
+    groups = _group_rights(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
     if set(groups) == {UNGRADED}:
         return ()
-    return _adjusted([_contrast(grade, groups[grade]) for grade in grades_in_order(groups)])
+    return _adjust([_contrast(grade, groups[grade]) for grade in grades_in_order(groups)])
 
 
 def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
@@ -277,7 +275,7 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
         else:
             a, b = (Accuracy(sum(rights), len(pairs)) for rights in (rights_a, rights_b))
             contrasts.append(Contrast(stage, a if stage in in_a else None, b if stage in in_b else None))
-    return _adjusted(contrasts)
+    return _adjust(contrasts)
 
 
 def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
@@ -287,14 +285,14 @@ def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
     return Contrast(name, score_a, score_b, fixed, broken, mcnemar(fixed, broken))
 
 
-def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
+def _adjust(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
     adjusted = holm_of_known([contrast.p_value for contrast in contrasts])
     return tuple(
         replace(contrast, adjusted_p=p_value) for contrast, p_value in zip(contrasts, adjusted, strict=True)
     )
 
 
-def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[tuple[bool, bool]]]:
+def _group_rights(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[tuple[bool, bool]]]:
     groups: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
     for pair in pairs:
         groups[key(pair)].append((pair.right_a, pair.right_b))
@@ -339,12 +337,12 @@ def _compare_variants(
             test = compare_runs(*both, confidence=confidence)
             result = _ranked(test, why_not, [pair for pair in pairs if pair.a.question.id in common])
         yield VariantContrast(
-            name,
-            variant.title,
-            score_by(variant_a, rows_a, rule) if variant_a else None,
-            score_by(variant_b, rows_b, rule) if variant_b else None,
-            result,
-            problem,
+            name=name,
+            title=variant.title,
+            a=score_by(variant_a, rows_a, rule) if variant_a else None,
+            b=score_by(variant_b, rows_b, rule) if variant_b else None,
+            result=result,
+            problem=problem,
         )
 
 
@@ -353,7 +351,7 @@ def _rights(variant: Variant, rows: Sequence[QuestionScore], rule: str) -> dict[
     return {id_: right for id_, right in verdicts.items() if right is not None}
 
 
-def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
+def _count_flips(pairs: Sequence[Pair]) -> tuple[int, int]:
     """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
     rights_a = [pair.right_a or pair.a.outcome.retryable for pair in pairs]
     return flips(rights_a, [pair.right_b for pair in pairs])
@@ -371,12 +369,12 @@ def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
                 question=question.text,
                 evidence=question.evidence,
                 gold_sql=pair.a.gold_sql,
-                a=_answered(pair.a, rule),
-                b=_answered(pair.b, rule),
+                a=_compared_answer(pair.a, rule),
+                b=_compared_answer(pair.b, rule),
             )
 
 
-def _answered(score: QuestionScore, rule: str) -> ComparedAnswer:
+def _compared_answer(score: QuestionScore, rule: str) -> ComparedAnswer:
     final = score.final
     failure = score.outcome.failure
     return ComparedAnswer(
@@ -402,11 +400,11 @@ def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
     return a.name, b.name
 
 
-def _settings(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
+def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
     """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
     settings_a, settings_b = flatten(dict(a.settings)), flatten(dict(b.settings))
     for settings, run in ((settings_a, a), (settings_b, b)):
-        code = {"crosscheck.version": run.version, "crosscheck.git_commit": _short(run.git_commit)}
+        code = {"crosscheck.version": run.version, "crosscheck.git_commit": _shorten_commit(run.git_commit)}
         generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
         settings.update({key: value for key, value in {**code, **generated}.items() if value})
     changes = [
@@ -417,7 +415,7 @@ def _settings(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
     return tuple(sorted(changes, key=lambda change: change.a is None or change.b is None))
 
 
-def _short(commit: str | None) -> str | None:
+def _shorten_commit(commit: str | None) -> str | None:
     """Return the beginning of a commit's hash, and whether it was changed."""
     if commit is None:
         return None

@@ -67,7 +67,9 @@ class MetricRow:
             if self.is_share:
                 return f"{percent(value)} ({counts(value)})"
             value = value.value
-        return DASH if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+        if value is None:
+            return DASH
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
@@ -81,15 +83,13 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
     rows = []
     for name, declared in _metrics(a, b).items():
         data_of_runs = [run.metrics.get(name) for run in (a, b)]
-        title = name
-        unit = SHARE
-        better = None
         if declared is not None:
-            title, unit, better = declared.title, declared.unit, declared.better
-        for data in data_of_runs:
-            if declared is None and isinstance(data, Mapping):
-                unit, better = data.get("unit", unit), data.get("better", better)
-        words = declared.words if declared else {}
+            title, unit, better, words = declared.title, declared.unit, declared.better, declared.words
+        else:
+            title, unit, better, words = name, SHARE, None, {}
+            for data in data_of_runs:
+                if isinstance(data, Mapping):
+                    unit, better = data.get("unit", unit), data.get("better", better)
         values_a, values_b = (dict(_values(data)) for data in data_of_runs)
         rows += [
             MetricRow(
@@ -103,7 +103,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
                 b=values_b.get(part),
             )
             for part in dict.fromkeys([*values_a, *values_b])
-            if _counts(values_a.get(part)) or _counts(values_b.get(part))
+            if _is_informative(values_a.get(part)) or _is_informative(values_b.get(part))
         ]
     return tuple(rows)
 
@@ -111,13 +111,13 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
 def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
     """Return the rows as a table; those without a difference are in it if `equal`, else the caption counts them."""
     listed = [row for row in rows if equal or row.difference != 0]
-    same = len(rows) - len(listed)
-    left_out = f"; {counted(same, 'value')} equal in both" if same else ""
+    equal_rows = len(rows) - len(listed)
+    left_out = f"; {counted(equal_rows, 'value')} equal in both" if equal_rows else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
     return Table("Metrics", header, tuple(row.cells for row in listed), f"{CAPTION}{left_out}", keep=4)
 
 
-def _counts(value: Value | None) -> bool:
+def _is_informative(value: Value | None) -> bool:
     """Return whether a value says anything: no count of 0, no share of nothing."""
     return bool(value.total if isinstance(value, Ratio) else value)
 
@@ -143,7 +143,7 @@ def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:
     elif isinstance(data, Mapping):
         inner = {key: value for key, value in data.items() if key not in DESCRIPTIVE}
         if {"total", "value"} <= inner.keys():
-            correct = inner.pop("correct", None)
+            correct = inner.pop("correct", None)  # a mean has "sum" instead
             yield part, Ratio(inner.pop("sum", correct), inner.pop("total"))
             del inner["value"]
         for key, value in inner.items():
@@ -400,16 +400,16 @@ def gated(comparison: Comparison) -> Comparison:
     """
     test, margin = comparison.result, comparison.noninferiority
     loses = test.significant and test.difference < 0
-    if why := _undecided(comparison, loses=loses):
+    if why := _why_undecided(comparison, loses=loses):
         raise ConfigurationError(f"The gate cannot decide: {why}")
     if margin is not None:
         return replace(comparison, gate=GateResult(not margin.proven, margin.verdict))
-    least = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
+    min_differing = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
     differing = counted(test.differing, "answer", "differs")
     name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
     basis = f"{name}, level {test.level:g}"
-    if test.differing < least:
-        basis = f"{differing}; at least {least} must for p < {test.level:g}"
+    if test.differing < min_differing:
+        basis = f"{differing}; at least {min_differing} must for p < {test.level:g}"
     left_out = [
         f"{counted(len(side.left_out), 'question')} that only {side.letter} scored left out"
         for side in (comparison.a, comparison.b)
@@ -419,7 +419,7 @@ def gated(comparison: Comparison) -> Comparison:
     return replace(comparison, gate=GateResult(loses, f"{reason} ({'; '.join((basis, *left_out))})."))
 
 
-def _undecided(comparison: Comparison, *, loses: bool) -> str:
+def _why_undecided(comparison: Comparison, *, loses: bool) -> str:
     """Return why the test decides nothing, as a sentence; "" if it decides."""
     test = comparison.result
     sides = (comparison.a, comparison.b)

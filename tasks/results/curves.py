@@ -59,8 +59,8 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
         Line(tuple(_front_points(front)), "now", dashed=True),
     )
     label = f"Execution accuracy against cost; not beaten in both: {'; '.join(labels)}"
-    most = max(system.usd for system in scored)
-    ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
+    max_usd = max(system.usd for system in scored)
+    ticks = tuple((max_usd * n / TICKS, f"${max_usd * n / TICKS:,.2g}") for n in range(TICKS + 1))
     figure = Figure(
         "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
         "one beats in both",

@@ -39,7 +39,7 @@ class BoardRow:
     @property
     def changed(self) -> str:
         """Settings that differ from the defaults, or the file of predictions that were made elsewhere; "" for none."""
-        return _file(self.run) if self.run.made_elsewhere else self.run.tags.get("changed", "")
+        return _predictions_file(self.run) if self.run.made_elsewhere else self.run.tags.get("changed", "")
 
     @property
     def details(self) -> str:
@@ -86,9 +86,9 @@ class Board:
         )
         if not any(left_out):
             return ""
-        some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
+        numbers = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
         questions = counted(self.questions, "question")
-        return f"{some} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
+        return f"{numbers} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:
@@ -111,7 +111,7 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
         databases = tuple(sorted(run.databases.items()))
         key = (run.benchmark, run.revision, run.rule, run.question_set, databases)
         groups.setdefault(key, []).append(run)
-    boards = _distinguished(
+    boards = _distinguish(
         [(_board(members, warehouse, by), members[0]) for members in groups.values()], warehouse
     )
     return tuple(
@@ -119,12 +119,12 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
     )
 
 
-def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse) -> list[Board]:
+def _distinguish(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse) -> list[Board]:
     """Add to boards with the same title what distinguishes them: question file, questions or databases."""
     alike: dict[str, list[RunRecord]] = {}
     for board, run in boards:
         alike.setdefault(board.title, []).append(run)
-    distinguished = []
+    titled_apart = []
     for board, run in boards:
         others = [other for other in alike[board.title] if other is not run]
         parts = []
@@ -136,15 +136,15 @@ def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehou
         if any(other.databases != run.databases for other in others):
             digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
             parts.append(f"databases {digest[:8]}")
-        distinguished.append(replace(board, apart="; ".join(parts)))
-    return distinguished
+        titled_apart.append(replace(board, apart="; ".join(parts)))
+    return titled_apart
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
     """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them."""
     placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
-    rows = _of_one_basis(placed, by)
-    ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)
+    rows = _unrank_other_bases(placed, by)
+    ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_sort_key)
     scores = [_score(row) for row in ranked]
     run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)
@@ -152,7 +152,7 @@ def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> 
         benchmark=run.benchmark,
         revision=run.revision,
         rule=run.rule,
-        questions=newest_first[0].questions or 0,
+        questions=run.questions or 0,
         of=run.questions_in_benchmark,
         ranked=tuple(
             replace(row, rank=1 + scores.index(_score(row)), letters=letters.get(row.run.run_id, ""))
@@ -172,8 +172,8 @@ def _basis(run: RunRecord, by: str) -> object:
     return run.keys.get(score.variant), *map(tuple, left_out)
 
 
-def _of_one_basis(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
-    """Leave out of the ranking the runs whose score has another basis than that of the newest ranked run."""
+def _unrank_other_bases(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
+    """Return the rows, unranked where the score of a run has another basis than that of the newest ranked run."""
     newest = next((_basis(row.run, by) for row in rows if not row.why_unranked), None)
     other = "was scored by another answer key of this name, or on other questions"
     return [
@@ -205,7 +205,7 @@ def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
     return list(latest.values())
 
 
-def _order(row: BoardRow) -> tuple[float, float]:
+def _sort_key(row: BoardRow) -> tuple[float, float]:
     """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
     usd = row.run.cost.from_scratch_usd
     return -_score(row), float("inf") if usd is None else usd
@@ -215,7 +215,7 @@ def _score(row: BoardRow) -> float:
     return (row.ranked_by.ex or 0.0) if row.ranked_by else 0.0
 
 
-def _file(run: RunRecord) -> str:
+def _predictions_file(run: RunRecord) -> str:
     """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
     file = run.settings_of("backbone")
     path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])

@@ -70,6 +70,7 @@ def trend_of(scores: Sequence[float]) -> Trend | None:
 
 
 def _spread(count: int) -> int:
+    """Return 18 times the variance of the sum of signs of so many scores without ties."""
     return count * (count - 1) * (2 * count + 5)
 
 
@@ -214,7 +215,9 @@ class NightEntry:
         """Red where the nightly run fails for it."""
         if self.verdict == "no baseline":
             return "No baseline yet"
-        return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
+        if self.verdict in RED:
+            return "Red"
+        return "Amber" if self.verdict in AMBER else "Green"
 
     @property
     def total(self) -> int:
@@ -479,9 +482,9 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        some = shorten([night.name for night in meant], MAX_LISTED)
+        listed = shorten([night.name for night in meant], MAX_LISTED)
         raise DataError(
-            f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}. Write more of it.'
+            f'"{reference}" is the beginning of {len(meant)} nightly runs: {listed}. Write more of it.'
         )
     raise DataError(
         f'There is no nightly run "{reference}". {did_you_mean(reference, [night.name for night in nights])}'

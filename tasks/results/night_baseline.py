@@ -137,7 +137,7 @@ def compared(
     current = warehouse.read_run(entry.run_id)
     runs = warehouse.runs()
     models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
-    entry = replace(entry, trend=_trend(current, runs), several_models=models)
+    entry = replace(entry, trend=_last_scores(current, runs), several_models=models)
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(current, gate))
     if why := current.why_unranked:
@@ -173,8 +173,8 @@ def check_data(
     baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
     if baseline is None or baseline.engine != product_of(databases):
         return
-    before = baseline.databases
-    changed = [name for name, digest in digests_of(databases).items() if before.get(name, digest) != digest]
+    old = baseline.databases
+    changed = [name for name, digest in digests_of(databases).items() if old.get(name, digest) != digest]
     if changed:
         raise DataError(
             f"{counted(len(changed), 'database')} changed since the baseline {baseline.run_id} was evaluated: "
@@ -203,7 +203,7 @@ def find_baseline(
     with more unanswered questions than the gate tolerates: a loss on these would not be seen. Runs are given newest
     first.
     """
-    for run in _earlier(current, runs):
+    for run in _earlier_runs(current, runs):
         if run.rows_removed or run.run_id in worse:
             continue
         stored = warehouse.read_run(run.run_id)
@@ -214,8 +214,8 @@ def find_baseline(
 
 def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse) -> Earlier:
     """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
-    ours = {entry.run_id for entry in entries}
-    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
+    own_ids = {entry.run_id for entry in entries}
+    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in own_ids]
     records = [warehouse.record_of(run.run_id) for run in earlier]
     paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
     costs = zip(earlier, paid, strict=True)
@@ -264,7 +264,7 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     )
 
 
-def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
+def _earlier_runs(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
     """Return the complete runs before this one of the same questions, newest first: those of nights, if any.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
@@ -291,11 +291,11 @@ def _decline(trend: Sequence[Past], baseline: RunRecord | None, gate: Gate) -> T
     return trend_of(scores[-gate.trend_nights :])
 
 
-def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
+def _last_scores(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
     """Return the last scores of a combination by its rule, one of each nightly run; a re-run replaces its parent."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
     ranked: dict[str, RunHeader] = {}
-    for run in _earlier(current, runs):
+    for run in _earlier_runs(current, runs):
         unfit = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
         if run.rule == current.rule and run.run_id not in rerun and not unfit:
             ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
@@ -354,26 +354,26 @@ def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
     if entry.run_id is None:
         return Detail(entry)
     current = warehouse.read_run(entry.run_id)
-    before = warehouse.read_run(entry.baseline) if entry.baseline else None
+    baseline = warehouse.read_run(entry.baseline) if entry.baseline else None
     tested = entry.comparison
-    comparison = compare(before, current, confidence=tested.confidence) if before and tested else None
+    comparison = compare(baseline, current, confidence=tested.confidence) if baseline and tested else None
     flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
     return Detail(
         entry,
         comparison=comparison,
-        broken=_named(tested.broken if tested else (), flips),
-        fixed=_named(tested.fixed if tested else (), flips),
-        stages=_stages(before, current),
-        causes=_causes(before, current),
+        broken=_flips_of(tested.broken if tested else (), flips),
+        fixed=_flips_of(tested.fixed if tested else (), flips),
+        stages=_stage_changes(baseline, current),
+        causes=_cause_changes(baseline, current),
         retryable=tuple(row for row in current.rows if row.outcome.retryable),
     )
 
 
-def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
+def _flips_of(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
     return tuple(flips[id_] for id_ in ids if id_ in flips)
 
 
-def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, ...]:
+def _stage_changes(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, ...]:
     stages_before, stages_now = (
         {stage.name: stage for stage in run.stages} if run else {} for run in (before, current)
     )
@@ -383,7 +383,7 @@ def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, 
     )
 
 
-def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
+def _cause_changes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
     """Return the causes of wrong answers in both runs; without a baseline, or its causes, `before` is unknown."""
     causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
     changes = [

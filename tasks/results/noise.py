@@ -27,7 +27,7 @@ MIN_REPEATS = 2
 """Repeats that a measurement needs."""
 MIN_MEASURED = 3
 """Repeats that a measurement needs for nightly runs to be judged by it."""
-_OTHER = (
+_WITHOUT_INFLUENCE = (
     "backbone.epoch", "backbone.prices", "backbone.description", "pipeline.description", "pipeline.source"
 )  # fmt: skip
 
@@ -276,4 +276,4 @@ def measured_noise(
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that can influence an answer or its verdict, by their keys."""
     flat = flatten(dict(settings))
-    return {key: value for key, value in flat.items() if not key.startswith((*_OTHER, *HARMLESS))}
+    return {key: value for key, value in flat.items() if not key.startswith((*_WITHOUT_INFLUENCE, *HARMLESS))}

@@ -20,7 +20,7 @@ FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
 
 
-_KNOWN: dict[str, Callable[[QuestionScore, str], Any]] = {
+_COLUMNS: dict[str, Callable[[QuestionScore, str], Any]] = {
     "asked": lambda row, _: f"{row.question.id} · {row.question.text}",
     "answer": lambda row, rule: _answer(row, rule),
     "question_id": lambda row, _: row.question.id,
@@ -40,7 +40,7 @@ MLflow lays tables of several runs side by side by their first column, and shows
 """
 
 
-_WRONG = {
+_STATUS_IN_WORDS = {
     "error": "wrong, does not run",
     "timeout": "wrong, stopped at the time limit",
     "too_large": "wrong, more rows than are allowed",
@@ -61,7 +61,7 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
     names = (
-        *_KNOWN,
+        *_COLUMNS,
         *(f"ex_{rule}" for rule in rules),
         *(f"ex_{name}" for name in variants),
         *metrics,
@@ -79,7 +79,7 @@ def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) 
         name: measurement.by_question.get(row.question.id)
         for name, measurement in report.measurements.items()
     }
-    cells |= {name: value(row, report.rule) for name, value in _KNOWN.items()}
+    cells |= {name: value(row, report.rule) for name, value in _COLUMNS.items()}
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
     if row.executable:
         cells |= {f"ex_{name}": variant.judge(row, report.rule) for name, variant in variants.items()}
@@ -104,7 +104,7 @@ def answer_in_words(score: QuestionScore, rule: str) -> str:
         return f"right{rows}"
     if final.status == "ok":
         return f"wrong: {final.difference_in_words}" if final.difference else f"wrong{rows}"
-    status = _WRONG.get(final.status, final.status)
+    status = _STATUS_IN_WORDS.get(final.status, final.status)
     why = failure.message if failure else final.error
     return f"{status}: {why}" if why else status
 

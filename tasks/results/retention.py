@@ -58,12 +58,12 @@ def retention(
     return Retention(cutoff, frozenset(kept_ids), frozenset(by_id.keys() - kept_ids), keep.rows)
 
 
-def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
+def _latest(runs: Sequence[RunHeader], max_runs: int) -> set[str]:
     run_ids: dict[tuple[str, str, str], list[str]] = {}
     for run in runs:
         if run.is_finished:
             run_ids.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
-    return {run_id for ids in run_ids.values() for run_id in ids[:most]}
+    return {run_id for ids in run_ids.values() for run_id in ids[:max_runs]}
 
 
 def _latest_baselines(nights: Sequence[Night], by_id: Mapping[str, RunHeader]) -> set[str]:
@@ -326,8 +326,8 @@ class WarehouseRows(FolderStore):
         (`WarehouseFile`).
         """
         draft = self.path.with_name(f"{self.path.name}.rewriting")
-        for left in (draft, draft.with_name(f"{draft.name}.wal")):  # by a process that was killed
-            left.unlink(missing_ok=True)
+        for leftover in (draft, draft.with_name(f"{draft.name}.wal")):  # of a process that was killed
+            leftover.unlink(missing_ok=True)
         if not self.path.exists():
             return
         with WarehouseFile(self.path).exclusive() as connection:
@@ -335,7 +335,7 @@ class WarehouseRows(FolderStore):
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"
             ).fetchone()
-            if not blocks or blocks[0] * 4 < blocks[1]:
+            if not blocks or blocks[0] * 4 < blocks[1]:  # less than a quarter is free
                 return
             source = str(connection.execute("SELECT current_database()").fetchone()[0]).replace('"', '""')  # type: ignore[index]
             connection.execute("ATTACH '{}' AS rewritten".format(str(draft).replace("'", "''")))

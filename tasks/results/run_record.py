@@ -282,8 +282,8 @@ class RunRecord(RunHeader):
         failed, selected = self.still_failed
         again = f"{failed:,} of {counted(selected, 'question')} still failed; " if failed else ""
         score = f"EX {percent_and_counts(self.score)}" if self.score.total else "nothing to score"
-        left = f"; {counted(self.unanswered, 'question')} without an answer" if self.unanswered else ""
-        return f"{again}{score}{left}"
+        unanswered = f"; {counted(self.unanswered, 'question')} without an answer" if self.unanswered else ""
+        return f"{again}{score}{unanswered}"
 
     @property
     def exit_code(self) -> int:

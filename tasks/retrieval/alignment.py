@@ -65,16 +65,16 @@ class QuestionLinks:
     A token is linked once: the first meaning that is found for it stays.
     """
 
-    def __init__(self, linked: Iterable[AlignedToken], but: Collection[int] = ()) -> None:
+    def __init__(self, linked: Iterable[AlignedToken], skipped: Collection[int] = ()) -> None:
         """Index every run of up to `MAX_TOKENS` tokens that are not function words alone.
 
-        Tokens that are linked already, and those at the places of `but`, are left as they are.
+        Tokens that are linked already, and those at the places in `skipped`, are left as they are.
         """
         self.linked = list(linked)
         self._free = {
             position
             for position, token in enumerate(self.linked)
-            if token.type is None and position not in but
+            if token.type is None and position not in skipped
         }
         tokens = [token.token for token in self.linked]
         stems = [stem(token) for token in tokens]
@@ -244,10 +244,10 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
         links.link_texts(value, AlignedToken("", column.table, column.column, "val"))
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
-    names.sort(key=lambda name: (-len(name_words(_text(name))), name.type == "tbl"))
-    unlinked = [name for name in names if not links.link_names(_text(name), name)]
+    names.sort(key=lambda name: (-len(name_words(_name(name))), name.type == "tbl"))
+    unlinked = [name for name in names if not links.link_names(_name(name), name)]
     for name in unlinked:
-        links.link_part(_text(name), name)
+        links.link_part(_name(name), name)
     return tuple(links.linked)
 
 
@@ -281,5 +281,5 @@ def _computes(node: "exp.Expr") -> bool:
     return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Min | exp.Max)
 
 
-def _text(meaning: AlignedToken) -> str:
+def _name(meaning: AlignedToken) -> str:
     return meaning.column or meaning.table

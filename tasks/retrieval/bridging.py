@@ -149,8 +149,8 @@ def word_starts(core: str, last: int) -> list[int]:
 @cache
 def like_lengths(length: int) -> tuple[int, int]:
     """Return the least and greatest length of texts that can be similar to one of that length."""
-    most = (2 - LIKENESS) / LIKENESS
-    return ceil(length / most - 1e-9), int(length * most + 1e-9)
+    max_ratio = (2 - LIKENESS) / LIKENESS
+    return ceil(length / max_ratio - 1e-9), int(length * max_ratio + 1e-9)
 
 
 def required_run(length: int) -> int:

@@ -48,13 +48,13 @@ def nearest_by_words(texts: Sequence[str], queries: Sequence[str], k: int) -> li
     import bm25s
 
     documents = [_words(text) for text in texts]
-    first = list(range(min(k, len(documents))))
+    first_texts = list(range(min(k, len(documents))))
     if not any(documents):
-        return [first] * len(queries)
+        return [first_texts] * len(queries)
     index = bm25s.BM25()
     index.index(documents, show_progress=False)
     searched = (_words(query) for query in queries)
-    return [best(index.get_scores(words), k) if words else first for words in searched]
+    return [best(index.get_scores(words), k) if words else first_texts for words in searched]
 
 
 def _words(text: str) -> list[str]:
@@ -147,9 +147,9 @@ def nearest_by_meaning(
     differ where an encoder yields a zero vector.
     """
     unique = list(dict.fromkeys(texts))
-    numbers = {text: number for number, text in enumerate(unique)}
+    rows = {text: row for row, text in enumerate(unique)}
     # equal texts share a vector, so their ties are exact
-    vector_of = [numbers[text] for text in texts]
+    vector_of = [rows[text] for text in texts]
     pool, query_vectors = encoder.embed(unique), encoder.embed(queries)
     nearest = []
     for start in range(0, len(queries), BLOCK):
@@ -189,15 +189,15 @@ def nearest_demonstrations(
         return ((),) * len(questions)
     words: dict[str, frozenset[str]] = {}
 
-    def compared(text: str, database_id: str) -> str:
+    def masked(text: str, database_id: str) -> str:
         if not settings.mask:
             return text
         if database_id not in words:
             words[database_id] = schema_words((schema_names or {}).get(database_id, ()))
         return mask(text, words[database_id])
 
-    texts = [compared(example.question, example.database_id) for example in pool]
-    queries = [compared(question.text, question.database_id) for question in questions]
+    texts = [masked(example.question, example.database_id) for example in pool]
+    queries = [masked(question.text, question.database_id) for question in questions]
     unique = list(dict.fromkeys(queries))
     if settings.retriever == "bm25":
         ranked = nearest_by_words(texts, unique, settings.k)

@@ -71,7 +71,7 @@ def available_encoder(name: str) -> str | None:
     with suppress(ConfigurationError):
         if _on_disk(name):
             return name
-    return next(filter(_packed, PACKAGES), None)
+    return next(filter(_packaged_file, PACKAGES), None)
 
 
 @contextmanager
@@ -113,6 +113,7 @@ def _hub_name(name: str) -> str:
 
 
 def _on_disk(name: str) -> EncoderSource | None:
+    """Find an encoder in a folder, the hub's cache or an installed package; None where it is in none of them."""
     folder = Path(name).expanduser()
     hub_name = _hub_name(name)
     if folder.is_dir():
@@ -129,11 +130,11 @@ def _on_disk(name: str) -> EncoderSource | None:
         pass
     except HFValidationError:
         raise _unusable(name, "it is neither a folder nor a name that the model hub could have") from None
-    file = _packed(hub_name)
+    file = _packaged_file(hub_name)
     return EncoderSource(name, str(file), True, f"package:{file_digest(file)}") if file else None
 
 
-def _packed(hub_name: str) -> Path | None:
+def _packaged_file(hub_name: str) -> Path | None:
     """Return the zip file of an encoder in an installed package, which is not imported."""
     package = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
     files = (Path(folder) / "model.zip" for folder in (package and package.submodule_search_locations) or ())
@@ -150,11 +151,14 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
     try:
         commit = HfApi().model_info(hub_name, timeout=PROBE_TIMEOUT_S).sha
     except Exception as error:  # the exceptions depend on the HTTP library of the hub's client
-        why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise _unusable(
-            name, f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({why})"
-        ) from error
+        why = f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({_first_line(error)})"
+        raise _unusable(name, why) from error
     return EncoderSource(name, hub_name, False, f"hub:{hub_name}@{commit}")
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its class where it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _digest(folder: Path) -> str:
@@ -223,8 +227,7 @@ class Encoder:
             with _unpacked(self._source) as location:
                 return SentenceTransformer(location, local_files_only=self._source.on_disk)
         except Exception as error:  # each kind of damage to a model's files has an exception of its own
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise _unusable(self._source.name, why) from error
+            raise _unusable(self._source.name, _first_line(error)) from error
 
 
 def stored_vectors(file: Path, count: int) -> "npt.NDArray[np.float32] | None":

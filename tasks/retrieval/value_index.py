@@ -46,6 +46,7 @@ from tasks.retrieval.bridging import (
 from tasks.retrieval.value_index_builder import LAST_BUCKET
 
 K1, B = 1.5, 0.75
+"""Parameters of BM25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,12 @@ class IndexedColumn:
         """
         holding = [number for number in ids if number in matches.holders]
         ranked = dict.fromkeys(self._rank(holding, matches)[:top])
-        rest = top - len(ranked) if matches.complete else self.texts
+        remaining = top - len(ranked) if matches.complete else self.texts
 
         def may_count(number: int) -> bool:
             if number in matches.holders:
                 return number in ranked
-            return number - self.first_id - bisect(holding, number) < rest
+            return number - self.first_id - bisect(holding, number) < remaining
 
         bridged = (
             (number, matches.question.bridge(matches.values[number])) for number in ids if may_count(number)
@@ -233,6 +234,7 @@ class ValueIndex:
         return result
 
     def _find(self, question_text: str) -> ValueMatches:
+        """Find the texts that hold a word of the question, up to `MAX_MATCHES`, and those that are like its words."""
         question = BridgedQuestion(question_text)
         texts = {word: self._find_word(word) for word in self._words(question_text)}
         holders: dict[int, list[str]] = {}
@@ -317,7 +319,7 @@ class DatabaseValues:
     def open(self) -> ValueIndex:
         """Return the index, building it first where there is none; it stays open for other questions."""
         with _opening:
-            return _index(self)
+            return _open_index(self)
 
     async def retrieve(
         self, question_text: str, k: int, bm25_top_k: int, *, fill: bool = True
@@ -333,7 +335,7 @@ class DatabaseValues:
             except sqlite3.DatabaseError as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
-                _index.cache_clear()  # otherwise the next search would use the open index
+                _open_index.cache_clear()  # otherwise the next search would use the open index
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
         values_by_column = await asyncio.to_thread(ask)
@@ -346,7 +348,7 @@ MAX_OPEN_INDEXES = 16
 
 
 @lru_cache(maxsize=MAX_OPEN_INDEXES)
-def _index(values: DatabaseValues) -> ValueIndex:
+def _open_index(values: DatabaseValues) -> ValueIndex:
     """Return an index that stays open; one that makes way for another is closed once no question uses it."""
     return ValueIndex.open(values.database, values.folder)
 
@@ -356,12 +358,13 @@ def _ranges(span: WordSpan) -> list[tuple[int, str]]:
     length = len(span.text)
     shortest, longest = (min(limit, LAST_BUCKET) for limit in like_lengths(length))
     first = span.beginning[0]
-    return [
+    first_letters = (first,) if first.isascii() else {first, first.upper()}
+    ranges: list[tuple[int, str]] = []
+    for bucket in range(shortest, longest + 1):
         # a text as long as a short span differs in one letter at least, which is two edits too many
-        (bucket, begins + (span.text if bucket == length <= 6 else span.beginning)[1:])
-        for bucket in range(shortest, longest + 1)
-        for begins in ((first,) if first.isascii() else {first, first.upper()})
-    ]
+        beginning = span.text if bucket == length <= 6 else span.beginning
+        ranges += [(bucket, letter + beginning[1:]) for letter in first_letters]
+    return ranges
 
 
 def _is_whole(path: Path) -> bool:

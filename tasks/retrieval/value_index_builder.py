@@ -138,13 +138,13 @@ def write(session: SqlSession, columns: Mapping[int, ColumnName], draft: Path) -
 def _write(location: Location, columns: Mapping[int, ColumnName], draft: Path) -> None:
     with closing(engine_of(location).values(location)) as values:
         try:
-            with closing(_opened(draft, values)) as index:
+            with closing(_open_draft(draft, values)) as index:
                 _fill(index, columns, values)
         except values.errors as error:
             raise unreadable(location, error) from error
 
 
-def _opened(draft: Path, values: Values) -> sqlite3.Connection:
+def _open_draft(draft: Path, values: Values) -> sqlite3.Connection:
     connection = sqlite3.connect(draft, isolation_level=None, uri=True)
     connection.text_factory = tolerant_text
     for pragma in (

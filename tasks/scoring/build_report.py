@@ -92,12 +92,12 @@ def _share(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
 
 def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore, ...]:
     result: list[StageScore] = []
-    before: list[bool] | None = None
+    right_before: list[bool] | None = None
     for name in stage_names(scored):
         right = [is_right(score.stages.get(name), rule) for score in scored]
-        fixed, broken = (None, None) if before is None else flips(before, right)
+        fixed, broken = (None, None) if right_before is None else flips(right_before, right)
         result.append(StageScore(sum(right), len(scored), name=name, fixed=fixed, broken=broken))
-        before = right
+        right_before = right
     return tuple(result)
 
 

@@ -62,9 +62,10 @@ def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
+        _, candidate = split_label(record.label)
         for call in record.rounds:
             bill = Bill(1, total_of([call.usage.input, call.usage.output]), call.uncached_cost_usd)
-            if split_label(record.label)[1] is None:
+            if candidate is None:  # a stage that belongs to no candidate compares or selects them
                 selecting += bill
             else:
                 writing += bill

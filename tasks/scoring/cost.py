@@ -62,7 +62,9 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
     in a paid call, and 0 without paid calls. From scratch, each different request of the stages is paid once, and
     failed attempts of a re-run are not made.
     """
-    needed = {call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls}
+    by_request = {
+        call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls
+    }
     paid = [call for stage in stages for call in stage.paid_calls]
     cached = [call for stage in stages for call in stage.calls if stage.restored or call.cached]
     seconds = sorted(call.seconds for call in paid if call.seconds is not None)
@@ -77,7 +79,7 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         reasoning_tokens=total([call.usage.reasoning for call in paid]),
         cost_usd=total([call.cost_usd for call in paid]),
         by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
-        from_scratch_usd=total([call.uncached_cost_usd for call in needed.values()]),
+        from_scratch_usd=total([call.uncached_cost_usd for call in by_request.values()]),
         list_usd=total([saved.list_usd for saved in savings]),
         prompt_cache_usd=total([saved.prompt_cache_usd for saved in savings]),
         tier_usd=total([saved.tier_usd for saved in savings]),
@@ -111,6 +113,7 @@ class Savings(NamedTuple):
 
 
 def _savings(call: Call) -> Savings:
+    """Return what was saved; by the tier, the list price less the prompt cache's saving and the cost."""
     if call.cost_usd == 0 and call.list_usd is None:
         return Savings(0.0, 0.0, 0.0)  # a free model
     if call.list_usd is None or call.prompt_cache_usd is None or call.cost_usd is None:

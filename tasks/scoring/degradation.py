@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
-from tasks.core.wording import counted
+from tasks.core.wording import counted, shorten
 
 MAX_MODELS = 3
 """Names of models that a sentence lists."""
@@ -90,12 +90,12 @@ def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
     answered = [outcome for outcome in outcomes if outcome.failure is None]
     by_stage: dict[str, dict[str, list[StageRecord]]] = defaultdict(lambda: defaultdict(list))
     for outcome in answered:
-        for record in _stages(outcome):
+        for record in _last_attempt(outcome):
             by_stage[record.stage][outcome.question_id].append(record)
-    stages = (_of_stage(stage, list(records.values())) for stage, records in by_stage.items())
+    stages = (_sum_up(stage, list(records.values())) for stage, records in by_stage.items())
     return Degradation(
         tuple(stage for stage in stages if stage.affected or stage.skipped),
-        sum(any(map(_is_degraded, _stages(outcome))) for outcome in answered),
+        sum(any(map(_is_degraded, _last_attempt(outcome))) for outcome in answered),
         len(answered),
     )
 
@@ -108,20 +108,21 @@ def about_models(outcomes: Iterable[Outcome], pipeline: Mapping[str, Any]) -> st
     if (pipeline.get("candidates") or {}).get("backbones") or pipeline.get("eliminator"):
         return ""
     names = Counter(
-        call.model for outcome in outcomes for record in _stages(outcome) for call in record.calls
+        call.model for outcome in outcomes for record in _last_attempt(outcome) for call in record.calls
     )
     if len(names) < 2:
         return ""
-    listed = ", ".join(f"{name} ({counted(calls, 'call')})" for name, calls in names.most_common(MAX_MODELS))
-    more = f" and {len(names) - MAX_MODELS} more" if len(names) > MAX_MODELS else ""
-    return f"The replies are of {len(names):,} models, so the score is that of none of them alone: {listed}{more}."
+    models = [f"{name} ({counted(calls, 'call')})" for name, calls in names.most_common()]
+    listed = shorten(models, MAX_MODELS)
+    return f"The replies are of {len(names):,} models, so the score is that of none of them alone: {listed}."
 
 
-def _stages(outcome: Outcome) -> list[StageRecord]:
+def _last_attempt(outcome: Outcome) -> list[StageRecord]:
+    """Return the stage records of a question without those of attempts that a re-run replaced."""
     return [record for record in outcome.stages if record.stage != FAILED_ATTEMPT]
 
 
-def _of_stage(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
+def _sum_up(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
     """Sum up the records of one stage, given by question: how often it did not do its work, and what stood in."""
     records = [record for question in questions for record in question]
     instead = Counter(record.fallback for record in records if record.unreadable and record.fallback)
@@ -149,7 +150,7 @@ def _fell_back(record: StageRecord) -> bool:
 
 
 def most_frequent(texts: Counter[str]) -> str:
-    """Return the most frequent text on one line, of several as such.
+    """Return the most frequent text on one line, after "most often" where there are several texts; "" of none.
 
     >>> most_frequent(Counter(["a", "a"])), most_frequent(Counter(["a", "b", "b"]))
     ('a', 'most often b')

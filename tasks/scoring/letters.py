@@ -20,14 +20,14 @@ def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset
     """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm)."""
     questions = tuple(dict.fromkeys(question for answers in right.values() for question in answers))
     asked = {name: _bits(question in answers for question in questions) for name, answers in right.items()}
-    won = {
+    right_bits = {
         name: _bits(answers.get(question, False) for question in questions) for name, answers in right.items()
     }
     pairs = list(combinations(right, 2))
     p_values = []
     for a, b in pairs:
         common = asked[a] & asked[b]
-        fixed, broken = won[b] & ~won[a] & common, won[a] & ~won[b] & common
+        fixed, broken = right_bits[b] & ~right_bits[a] & common, right_bits[a] & ~right_bits[b] & common
         p_values.append(_mcnemar(fixed.bit_count(), broken.bit_count()))
     return {frozenset(pair): p_value for pair, p_value in zip(pairs, holm(p_values), strict=True)}
 
@@ -77,11 +77,9 @@ def compact_letters(names: Sequence[str], different: Collection[frozenset[str]])
     """
     groups: list[frozenset[str]] = [frozenset(names)]
     for pair in sorted(different, key=sorted):
-        split = [
-            part
-            for group in groups
-            for part in ([group - {name} for name in sorted(pair)] if pair <= group else [group])
-        ]
+        split: list[frozenset[str]] = []
+        for group in groups:
+            split += [group - {name} for name in sorted(pair)] if pair <= group else [group]
         distinct = list(dict.fromkeys(split))
         groups = [group for group in distinct if not any(group < larger for larger in distinct)]
     for group in tuple(groups):  # a group is left out if the others cover its pairs

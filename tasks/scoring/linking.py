@@ -72,7 +72,7 @@ def score_links(
     scored = _with_gold(scores, schemas)
     names = dict.fromkeys(name for score in scored for name in score.outcome.links)
     return tuple(
-        score_link(name, _linked(scored, schemas, name), gold_elements=gold_elements) for name in names
+        score_link(name, _with_link(scored, schemas, name), gold_elements=gold_elements) for name in names
     )
 
 
@@ -127,17 +127,18 @@ def printed_recall(
     `stage` is that whose SQL was made from the link, "" for the final answer; `rule` says which SQL is right.
     """
     scored = _with_gold(scores, schemas)
-    correct = [is_right(s.stages.get(stage) if stage else s.final, rule) for s in scored]
-    return strict_recall_or_correct(_linked(scored, schemas, link), correct)
+    correct = [is_right(score.stages.get(stage) if stage else score.final, rule) for score in scored]
+    return strict_recall_or_correct(_with_link(scored, schemas, link), correct)
 
 
 def _with_gold(scores: Iterable[QuestionScore], schemas: Mapping[str, Schema]) -> list[QuestionScore]:
-    return [s for s in scores if s.question.database_id in schemas and s.gold_sql]
+    return [score for score in scores if score.question.database_id in schemas and score.gold_sql]
 
 
-def _linked(
+def _with_link(
     scored: Sequence[QuestionScore], schemas: Mapping[str, Schema], link: str
 ) -> list[LinkedQuestion]:
     return [
-        LinkedQuestion(s.gold_sql, schemas[s.question.database_id], s.outcome.links.get(link)) for s in scored
+        LinkedQuestion(score.gold_sql, schemas[score.question.database_id], score.outcome.links.get(link))
+        for score in scored
     ]

@@ -193,7 +193,8 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
     lost to it.
     """
     measurements: dict[str, Measurement | None] = {}
-    for metric in find_metrics() if metrics is None else metrics:
+    chosen = find_metrics() if metrics is None else metrics
+    for metric in chosen:
         try:
             measurements[metric.name] = metric.of(run)
         except Exception as error:

@@ -55,7 +55,7 @@ def compare_repeated(
 
     Both have the same questions. Of a single run on either side it is the exact McNemar test and the same interval.
     """
-    scale = lcm(runs_a, runs_b)
+    scale = lcm(runs_a, runs_b)  # with which all differences of shares are whole numbers
     differences = [b[name] * (scale // runs_b) - a[name] * (scale // runs_a) for name in a]
     counts = Counter(differences)
     distinct = sorted(counts)

@@ -166,9 +166,9 @@ class PairedTest(Conclusion):
     def stands_without(self, unanswered: Collection[str]) -> bool:
         """Return whether the better run is better even if the other had these of its questions right."""
         won, lost = (self.fixed, self.broken) if self.better == "B" else (self.broken, self.fixed)
-        left = sum(question not in unanswered for question in won)
+        still_won = sum(question not in unanswered for question in won)
         lost_then = len(lost) + len(set(unanswered).difference(won))
-        return left > lost_then and mcnemar(left, lost_then) < self.level
+        return still_won > lost_then and mcnemar(still_won, lost_then) < self.level
 
     def _what_it_would_take(self) -> str:
         answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
@@ -196,8 +196,8 @@ def compare_runs(
         )
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
-    same = len(common) - len(fixed) - len(broken)
-    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
+    unchanged = len(common) - len(fixed) - len(broken)
+    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), unchanged), confidence)
     return PairedTest(
         questions=len(common),
         difference=(len(fixed) - len(broken)) / len(common),
@@ -280,8 +280,8 @@ def bootstrap_interval(
     import numpy as np
 
     questions = sum(counts)
-    difference, most = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
-    if most == questions:
+    difference, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
+    if frequency == questions:
         spread = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
         others = spread / (questions + spread)  # the largest share of questions with another difference
         return difference - others * (difference + scale), difference + others * (scale - difference)
@@ -355,13 +355,13 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
     from scipy.stats import binom
 
     fixes = np.arange(questions + 1)
-    most = _most_broken(fixes, questions, margin, float(tango_score(fixed, broken, questions, margin)))
-    tested = fixes[most >= 0]
+    most_broken = _most_broken(fixes, questions, margin, float(tango_score(fixed, broken, questions, margin)))
+    reaching = fixes[most_broken >= 0]
 
     def probability(rate: float) -> float:
-        conditional = min(1.0, (rate + margin) / (1 - rate))
-        tail = binom.cdf(most[tested], questions - tested, conditional)
-        return float(binom.pmf(tested, questions, rate) @ tail)
+        broken_of_others = min(1.0, (rate + margin) / (1 - rate))
+        tail = binom.cdf(most_broken[reaching], questions - reaching, broken_of_others)
+        return float(binom.pmf(reaching, questions, rate) @ tail)
 
     end = (1 - margin) / 2
     rates = np.sort(

@@ -3,11 +3,11 @@
 A function of this module that `FINDERS` names yields one variant, or several as the answer keys do. They are in the
 summary, MLflow, the warehouse, comparisons, the leaderboard and nightly runs:
 
-    def without_ties(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
+    def without_limit(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
         def judge(row: QuestionScore, rule: str) -> bool | None:
             return None if "LIMIT" in row.gold_sql else is_right(row.final, rule)
 
-        yield Variant("without_ties", "Without questions whose gold has a LIMIT", judge)
+        yield Variant("without_limit", "Without questions whose gold has a LIMIT", judge)
 
 No gate of a nightly run depends on a variant, and no rank but that of `leaderboard --by`.
 """
@@ -141,11 +141,11 @@ def score_by(variant: Variant | None, scored: Sequence[QuestionScore], rule: str
         variant=variant.name,
         title=variant.title,
         differs=Differs(
-            tuple(name for name, right in verdicts.items() if right and not official[name]),
-            tuple(name for name, right in verdicts.items() if right is False and official[name]),
-            left_out("withdrawn", ""),
-            left_out("other_text"),
-            left_out("absent"),
+            now_right=tuple(name for name, right in verdicts.items() if right and not official[name]),
+            now_wrong=tuple(name for name, right in verdicts.items() if right is False and official[name]),
+            withdrawn=left_out("withdrawn", ""),
+            other_text=left_out("other_text"),
+            absent=left_out("absent"),
         ),
         changes={name: change for name, change in changes.items() if change and change != "absent"},
         official=Accuracy(sum(official[name] for name in counted), len(counted)),

@@ -36,7 +36,7 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def _own(node: exp.Expr) -> Iterator[exp.Expr]:
+def _nodes_of(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the nodes of an expression, those of subqueries and windows left out."""
     skipped = (exp.Query, exp.Subquery, exp.Window)
     if isinstance(node, skipped):
@@ -53,7 +53,7 @@ def _parts(select: exp.Select) -> list[exp.Expr]:
 
 
 def _aggregates(select: exp.Select) -> list[exp.Expr]:
-    return [node for part in _parts(select) for node in _own(part) if isinstance(node, exp.AggFunc)]
+    return [node for part in _parts(select) for node in _nodes_of(part) if isinstance(node, exp.AggFunc)]
 
 
 def has_one_extreme(select: exp.Select) -> bool:
@@ -68,10 +68,11 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
     if not group and not _aggregates(select):
         return []
     aliases = {expression.alias.lower(): expression for expression in select.expressions if expression.alias}
-    keys = [_key(expression, select, aliases) for expression in (group.expressions if group else [])]
+    terms = group.expressions if group else []
+    keys = [_key(term, select, aliases) for term in terms]
     columns = []
     for part in _parts(select):
-        for node in _own(part):
+        for node in _nodes_of(part):
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
             above = _ancestors(node, part)
@@ -114,9 +115,9 @@ def _is_key(node: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
 def wrap(columns: Sequence[exp.Column], name: str) -> None:
     """Replace columns by their MIN or MAX, under the same name in the output."""
     for column in columns:
-        alias = column.parent.args.get("expressions") if column.parent is not None else None
+        parent = column.parent
         wrapped = getattr(exp, name)(this=column.copy())
-        is_output = alias is not None and isinstance(column.parent, exp.Select) and column in alias
+        is_output = isinstance(parent, exp.Select) and column in parent.expressions
         column.replace(exp.alias_(wrapped, column.name, quoted=True) if is_output else wrapped)
 
 
@@ -156,6 +157,7 @@ _ROWS = ("with_", "with", "from_", "from", "where")
 
 
 def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return the column that a sort key names by its alias in the SELECT, any other key as it is."""
     if isinstance(key, exp.Column) and not key.table:
         for output in select.expressions:
             expression = output.unalias()
@@ -193,8 +195,8 @@ def sum_in_parts(tree: exp.Expr) -> bool:
         value = node.this
         # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
         digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
-        rest = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
-        even = exp.EQ(this=rest, expression=exp.Literal.number(0))
+        remainder = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
+        even = exp.EQ(this=remainder, expression=exp.Literal.number(0))
         parts = [
             exp.Coalesce(
                 this=exp.Sum(this=exp.Case(ifs=[exp.If(this=part, true=value.copy())])),
@@ -207,8 +209,8 @@ def sum_in_parts(tree: exp.Expr) -> bool:
         if isinstance(node, exp.Avg):
             real = exp.Mul(this=total, expression=exp.Literal.number("1.0"))
             total = exp.Div(this=exp.paren(real), expression=count.copy(), typed=True)
-        some = exp.GT(this=count, expression=exp.Literal.number(0))
-        node.replace(exp.Case(ifs=[exp.If(this=some, true=total)]))
+        has_values = exp.GT(this=count, expression=exp.Literal.number(0))
+        node.replace(exp.Case(ifs=[exp.If(this=has_values, true=total)]))
     return bool(sums)
 
 
@@ -293,37 +295,35 @@ class Alternatives:
         for kind, pick in TIES.items():
             if any(pick(self.tree, node) for node in queries(self.tree)):
                 yield AlternativePair(
-                    kind, self._broken(self.tree, width), self._broken(self.tree, width, pick)
+                    kind, self._write(self.tree, width), self._write(self.tree, width, pick)
                 )
         bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
         bare_by_select = [(select, bare_columns(select)) for select in bare.find_all(exp.Select)]
         if any(columns for _, columns in bare_by_select):
-            extreme = all(has_one_extreme(select) for select, columns in bare_by_select if columns)
+            is_extreme = all(has_one_extreme(select) for select, columns in bare_by_select if columns)
             for tree, name in ((least, "Min"), (greatest, "Max")):
                 for select in list(tree.find_all(exp.Select)):
                     wrap(bare_columns(select), name)
             yield AlternativePair(
-                "extreme_row" if extreme else "bare_column",
-                self._broken(least, width),
-                self._broken(greatest, width),
+                "extreme_row" if is_extreme else "bare_column",
+                self._write(least, width),
+                self._write(greatest, width),
             )
         if any(text_numbers):
             as_texts, as_numbers = self.tree.copy(), self.tree.copy()
             cast(as_texts, text_numbers, inside=False)
             cast(as_numbers, text_numbers, inside=True)
-            yield AlternativePair(
-                "text_number", self._broken(as_texts, width), self._broken(as_numbers, width)
-            )
-        if any(True for _ in ordered(self.tree)):
-            turned = self.tree.copy()
+            yield AlternativePair("text_number", self._write(as_texts, width), self._write(as_numbers, width))
+        if list(ordered(self.tree)):
+            turned = self.tree.copy()  # with NULL at the other end
             for term in ordered(turned):
                 term.set("nulls_first", not term.args.get("nulls_first"))
-            yield AlternativePair("null_order", self._broken(self.tree, width), self._broken(turned, width))
+            yield AlternativePair("null_order", self._write(self.tree, width), self._write(turned, width))
         in_parts = self.tree.copy()
         if sum_in_parts(in_parts):
-            yield AlternativePair("float_sum", self._broken(self.tree, width), self._broken(in_parts, width))
+            yield AlternativePair("float_sum", self._write(self.tree, width), self._write(in_parts, width))
 
-    def _broken(
+    def _write(
         self,
         tree: exp.Expr,
         width: int,

@@ -118,14 +118,15 @@ class _Scope:
         }
         scope = cls(schema, tables, outer)
         groups = connected(scope._equalities(tree))
-        return replace(scope, equal={own: min(map(scope._full, group)) for group in groups for own in group})
+        equal = {own: min(map(scope._full_name, group)) for group in groups for own in group}
+        return replace(scope, equal=equal)
 
     def name(self, column: "exp.Column") -> str | None:
         """Return a column as `table.column`, the first of equal ones; None where no table has it."""
         scope: _Scope | None = self
         while scope is not None:
-            if (own := scope._own(column)) is not None:
-                return scope.equal.get(own) or scope._full(own)
+            if (own := scope._find_own(column)) is not None:
+                return scope.equal.get(own) or scope._full_name(own)
             scope = scope.outer
         return None
 
@@ -133,23 +134,27 @@ class _Scope:
         """Yield the pairs of columns that inner joins demand to be equal."""
         for join in tree.args.get("joins") or []:
             condition = None if join.side or join.method else join.args.get("on")
-            for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
+            parts = condition.flatten() if isinstance(condition, exp.And) else (condition,)
+            for part in parts:
                 if isinstance(part, exp.EQ):
-                    columns = [s for s in (part.this, part.expression) if isinstance(s, exp.Column)]
-                    pair = {own for column in columns if (own := self._own(column)) is not None}
+                    columns = [side for side in (part.this, part.expression) if isinstance(side, exp.Column)]
+                    pair = {own for column in columns if (own := self._find_own(column)) is not None}
                     if len(pair) == 2:
                         yield pair
 
-    def _own(self, column: "exp.Column") -> tuple[str, str] | None:
+    def _find_own(self, column: "exp.Column") -> tuple[str, str] | None:
         """Return the alias and name of a column of this query's own tables."""
         name, qualifier = column.name.lower(), column.table.lower()
         for alias, table in self.tables.items():
-            owns = table is not None and name in self.schema.columns_by_table.get(table, ())
-            if alias == qualifier if qualifier else owns:
+            if qualifier:
+                is_here = alias == qualifier
+            else:
+                is_here = table is not None and name in self.schema.columns_by_table.get(table, ())
+            if is_here:
                 return alias, name
         return None
 
-    def _full(self, own: tuple[str, str]) -> str:
+    def _full_name(self, own: tuple[str, str]) -> str:
         alias, name = own
         table = self.tables[alias]
         return f"{table}.{name}" if table else name

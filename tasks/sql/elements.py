@@ -108,12 +108,12 @@ def columns_mentioned(sql: str, schema: Schema, match: "Match") -> tuple[ColumnN
     if match == "parsed":
         return resolved_elements(sql, schema).columns
     mentions = mentions_substring if match == "substring" else mentions_word
-    hits = {name: mentions(sql, name) for name in {c.column.lower() for c in schema.column_names}}
-    return tuple(c for c in schema.column_names if hits[c.column.lower()])
+    hits = {name: mentions(sql, name) for name in {name.column.lower() for name in schema.column_names}}
+    return tuple(name for name in schema.column_names if hits[name.column.lower()])
 
 
 def _by_words(sql: str, schema: Schema) -> Elements:
-    tables = {t.name.lower() for t in schema.tables if mentions_word(sql, t.name)}
+    tables = {table.name.lower() for table in schema.tables if mentions_word(sql, table.name)}
     columns = {
         (name.table.lower(), name.column.lower())
         for name in schema.column_names
@@ -125,8 +125,8 @@ def _by_words(sql: str, schema: Schema) -> Elements:
 def _in_schema_order(schema: Schema, tables: Iterable[str], columns: set[tuple[str, str]]) -> Elements:
     mentioned = set(tables)
     return Elements(
-        tuple(t.name for t in schema.tables if t.name.lower() in mentioned),
-        tuple(n for n in schema.column_names if (n.table.lower(), n.column.lower()) in columns),
+        tuple(table.name for table in schema.tables if table.name.lower() in mentioned),
+        tuple(name for name in schema.column_names if (name.table.lower(), name.column.lower()) in columns),
     )
 
 

@@ -77,7 +77,7 @@ def parse(sql: str, dialect: str) -> Parsed:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
     sql_tokens = tokens(sql, dialect)
     if sql_tokens is not None:
-        nesting, bare_joins = _depths(sql_tokens)
+        nesting, bare_joins = _count_nesting_and_bare_joins(sql_tokens)
         if len(sql_tokens) > MAX_TOKENS:
             return Parsed(None, f"longer than {MAX_TOKENS:,} tokens")
         if nesting > MAX_NESTING:
@@ -134,12 +134,12 @@ def _parse_here(sql: str, dialect: str, sql_tokens: "Sequence[Token] | None" = N
         parsed = reader.parser().parse(list(sql_tokens or reader.tokenize(sql)), sql)
         statements = [statement for statement in parsed if isinstance(statement, exp.Expression)]
     except SqlglotError as error:
-        return Parsed(None, _first_line(error))
+        return Parsed(None, first_line(error))
     except RecursionError:
         return Parsed(None, "nested too deeply")
     except (ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
         # errors within sqlglot on malformed input: the SQL cannot be parsed
-        return Parsed(None, f"{type(error).__name__}: {_first_line(error)}")
+        return Parsed(None, f"{type(error).__name__}: {first_line(error)}")
     if not statements:
         return Parsed(None, "no statement")
     if isinstance(statements[0], exp.Command):
@@ -191,7 +191,7 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _depths(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
+def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
     """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(sql_tokens):
@@ -211,10 +211,10 @@ def _depths(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
 
 def _is_unconditional(sql_tokens: "Sequence[Token]", join: int) -> bool:
     """Whether a join is written as CROSS or NATURAL and so has no condition."""
-    before = join - 1
-    while before > 0 and sql_tokens[before].token_type.name in _JOIN_WORDS:
-        before -= 1
-    return before >= 0 and sql_tokens[before].token_type.name in _UNCONDITIONAL
+    position = join - 1
+    while position > 0 and sql_tokens[position].token_type.name in _JOIN_WORDS:
+        position -= 1
+    return position >= 0 and sql_tokens[position].token_type.name in _UNCONDITIONAL
 
 
 def _is_too_deep(tree: "exp.Expression") -> bool:
@@ -226,5 +226,6 @@ def _is_too_deep(tree: "exp.Expression") -> bool:
     return True
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return str(error).strip().split("\n")[0]

@@ -92,7 +92,7 @@ class _Sources:
         inner: dict[str, Any] = {}
         for alias, (_, source) in scope.selected_sources.items():
             if not isinstance(source, exp.Table):
-                derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
+                derived[alias.lower()] = frozenset(name.lower() for name in source.expression.named_selects)
                 inner[alias.lower()] = source
             elif source.name.lower() in schema.columns_by_table:
                 tables[alias.lower()] = source.name.lower()
@@ -163,11 +163,13 @@ class _Sources:
         return sources._passed_on(name, by_query) if sources else None
 
     def _passed_on(self, name: str, by_query: "dict[int, _Sources]") -> Home | None:
+        """Return the database column that `*` in this SELECT passes on under a name; None where there is none."""
         if name not in self.passed:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
             stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            star_aliases = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
+            qualifiers = [star.name.lower() if star else None for star in stars]  # None: `*` of all sources
+            star_aliases = [alias for source in qualifiers for alias in aliases if source in (None, alias)]
             self.passed[name] = self._among(name, star_aliases, by_query)
         return self.passed[name]
 
@@ -218,7 +220,7 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     joining = {side for _, sides in pairs for side in sides}
     columns = {equal.get(name, name) for node, name in names.items() if node not in joining}
     joins = {frozenset(names[side] for side in sides) for _, sides in pairs}
-    owned = {f"{c.table}.{c.column}".lower() for c in schema.column_names}
+    owned = {f"{name.table}.{name.column}".lower() for name in schema.column_names}
     quoted = [
         node.name
         for node, _ in resolution.columns
@@ -227,9 +229,9 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     ]
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
     return QueryParts(
-        resolution.tables,
-        frozenset(columns & (owned | set(equal.values()))),
-        frozenset(joins),
-        tuple(sorted([*literals, *quoted])),
-        skeleton(sql, schema.dialect),
+        tables=resolution.tables,
+        columns=frozenset(columns & (owned | set(equal.values()))),
+        joins=frozenset(joins),
+        values=tuple(sorted([*literals, *quoted])),
+        skeleton=skeleton(sql, schema.dialect),
     )

@@ -109,6 +109,7 @@ def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":
 
 
 def _operands(expression: "exp.Expr") -> "list[exp.Expr]":
+    """Return the operands of a concatenation from left to right; any other expression is its own operand."""
     inner = expression.unnest()
     if isinstance(inner, exp.DPipe):
         return [*_operands(inner.left), *_operands(inner.right)]
@@ -137,7 +138,7 @@ def ordering(sql: str, dialect: str) -> Ordering:
     Ordering(anywhere=False, outermost=False)
     """
     if "order" not in sql.lower():  # most queries, and parsing takes a hundred times as long
-        return Ordering(anywhere=False, outermost=False)
+        return Ordering()
     tree = parse(sql, dialect).tree
     if tree is None:
         return _by_words(sql, dialect)
@@ -152,7 +153,8 @@ def _by_words(sql: str, dialect: str) -> Ordering:
     """Find ORDER BY in SQL that cannot be parsed: anywhere, and outside of brackets."""
     sql_tokens = tokens(sql, dialect)
     if sql_tokens is None:
-        return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
+        is_there = re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None
+        return Ordering(anywhere=is_there, outermost=is_there)
     depth = 0
     depths = []
     for token in sql_tokens:

@@ -120,7 +120,7 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
     try:
         words = split(sql)
         columns = schema.columns_by_table
-        aliases = {words[i + 1]: words[i - 1] for i, word in enumerate(words) if word == "as"}
+        aliases = {words[at + 1]: words[at - 1] for at, word in enumerate(words) if word == "as"}
         if aliases.keys() & columns.keys():
             return None
         return _Parser(words, columns, {**aliases, **{name: name for name in columns}}).query()
@@ -129,7 +129,7 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
 
 
 class _Parser:
-    """Recursive descent over words; `i` is the next one."""
+    """Recursive descent over words; `position` is that of the next one."""
 
     def __init__(
         self, words: list[str], columns: Mapping[str, frozenset[str]], tables: Mapping[str, str]
@@ -137,23 +137,23 @@ class _Parser:
         self.words = words
         self.columns = columns
         self.tables = tables
-        self.i = 0
+        self.position = 0
         self.in_derived = False  # whether it reads a derived table, where values count
 
     @property
     def more(self) -> bool:
-        return self.i < len(self.words)
+        return self.position < len(self.words)
 
     def at(self, *words: str) -> bool:
-        return self.more and self.words[self.i] in words
+        return self.more and self.words[self.position] in words
 
     def take(self) -> str:
-        self.i += 1
-        return self.words[self.i - 1]
+        self.position += 1
+        return self.words[self.position - 1]
 
     def skip(self, *words: str) -> bool:
         is_there = self.at(*words)
-        self.i += is_there
+        self.position += is_there
         return is_there
 
     def demand(self, word: str) -> None:
@@ -164,22 +164,23 @@ class _Parser:
         return self.at(*CLAUSE_WORDS, ")", ";")
 
     def query(self) -> SpiderQuery:
-        sources_at = self.words.index("from", self.i) + 1
-        block = self.skip("(")
-        select_at = self.i
-        self.i = sources_at
+        # FROM is read before SELECT, whose columns are looked up in its tables
+        sources_at = self.words.index("from", self.position) + 1
+        in_brackets = self.skip("(")
+        select_at = self.position
+        self.position = sources_at
         tables, on, names = self.sources()
-        behind = self.i
-        self.i = select_at
+        behind = self.position
+        self.position = select_at
         distinct, select = self.selected(names)
-        self.i = behind
+        self.position = behind
         where = self.conditions(names) if self.skip("where") else ()
         group = self.group(names)
         having = self.conditions(names) if self.skip("having") else ()
         order = self.order(names)
         limited = self.skip("limit") and bool(self.take())
         self.semicolons()
-        if block:
+        if in_brackets:
             self.demand(")")
         self.semicolons()
         operation = None
@@ -197,7 +198,7 @@ class _Parser:
         on: Conditions = ()
         names: list[str] = []
         while self.more:
-            block = self.skip("(")
+            in_brackets = self.skip("(")
             if self.at("select"):
                 outer = self.in_derived
                 self.in_derived = True
@@ -214,7 +215,7 @@ class _Parser:
                     self.take()
             if self.skip("on"):
                 on = (*on, *(("and",) if on else ()), *self.conditions(names))
-            if block:
+            if in_brackets:
                 self.demand(")")
             if self.ends_clause():
                 break
@@ -283,36 +284,37 @@ class _Parser:
 
     def value(self, names: list[str]) -> Value:
         """Read a value: a query, a text, a number, or the first column of whatever else is there."""
-        start = self.i
-        block = self.skip("(")
+        start = self.position
+        in_brackets = self.skip("(")
         value: Value
-        if self.words[self.i] == "select":
+        if self.words[self.position] == "select":
             value = self.query()
-        elif '"' in self.words[self.i]:
+        elif '"' in self.words[self.position]:
             value = self.take()
         else:
             try:
-                value = float(self.words[self.i])
-                self.i += 1
+                value = float(self.words[self.position])
+                self.position += 1
             except ValueError:
                 while self.more and not self.at(",", ")", "and", *CLAUSE_WORDS, *JOIN_WORDS):
-                    self.i += 1
-                value = _Parser(self.words[start : self.i], self.columns, self.tables).column_use(names)
-        if block:
+                    self.position += 1
+                words = self.words[start : self.position]
+                value = _Parser(words, self.columns, self.tables).column_use(names)
+        if in_brackets:
             self.demand(")")
         return value
 
     def unit(self, names: list[str]) -> Unit:
-        block = self.skip("(")
+        in_brackets = self.skip("(")
         unit = Unit(self.column_use(names))
         if self.at(*ARITHMETIC):
             unit = Unit(unit.first, self.take(), self.column_use(names))
-        if block:
+        if in_brackets:
             self.demand(")")
         return unit
 
     def column_use(self, names: list[str]) -> ColumnUse:
-        block = self.skip("(")
+        in_brackets = self.skip("(")
         if self.at(*AGGREGATES):
             aggregate = self.take()
             self.demand("(")
@@ -322,7 +324,7 @@ class _Parser:
             return use  # a bracket before the aggregate is not closed, as published
         distinct = self.skip("distinct")
         use = ColumnUse(self.column(names), distinct=distinct)
-        if block:
+        if in_brackets:
             self.demand(")")
         return use
 
@@ -362,7 +364,7 @@ def split(sql: str) -> list[str]:
     parts = sql.replace("'", '"').split('"')
     if len(parts) % 2 == 0:
         raise UnreadableError
-    text = "".join(f"__val_{i}__" if i % 2 else part for i, part in enumerate(parts)).rstrip()
+    text = "".join(f"__val_{number}__" if number % 2 else part for number, part in enumerate(parts)).rstrip()
     words: list[str] = []
     for word in _WORD.findall(text):
         if word == "=" and words and words[-1] in ("!", ">", "<"):
@@ -381,10 +383,10 @@ def official_match(predicted: str, gold: str, schema: Schema) -> bool | None:
     gold_query = read_query(gold, schema)
     if predicted_query is None or gold_query is None:
         return None
-    return _same(_compared(predicted_query, schema), _compared(gold_query, schema))
+    return _same(_with_merged_columns(predicted_query, schema), _with_merged_columns(gold_query, schema))
 
 
-def _compared(query: SpiderQuery, schema: Schema) -> SpiderQuery:
+def _with_merged_columns(query: SpiderQuery, schema: Schema) -> SpiderQuery:
     tables = frozenset(table for table in query.tables if isinstance(table, str))
     merged: SpiderQuery = _Merged(tables, joined_columns(schema)).of(query)
     return merged
@@ -426,7 +428,7 @@ def _keywords(query: SpiderQuery) -> frozenset[str]:
         "like": any(condition.operator == "like" for condition in conditions),
         query.operation.kind if query.operation else "": query.operation is not None,
     }
-    return frozenset(word for word, there in used.items() if there)
+    return frozenset(word for word, is_used in used.items() if is_used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +462,8 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
     As published, a key joins the first group that has one of its columns; groups that a later key connects stay two,
     and a column of both is in the later one.
     """
-    index = {f"{name.table}.{name.column}".lower(): i for i, name in enumerate(schema.column_names)}
+    names = (f"{name.table}.{name.column}".lower() for name in schema.column_names)
+    positions = {name: position for position, name in enumerate(names)}
     groups: list[set[str]] = []
     for key in schema.foreign_keys:
         for child, parent in zip(key.columns, key.parent_columns, strict=False):
@@ -471,5 +474,7 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
             else:
                 group |= pair
     return {
-        column: min(group, key=lambda c: index.get(c, len(index))) for group in groups for column in group
+        column: min(group, key=lambda name: positions.get(name, len(positions)))
+        for group in groups
+        for column in group
     }

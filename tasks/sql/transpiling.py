@@ -6,7 +6,7 @@ from typing import Literal
 
 from tasks.database.dialects import SQLITE, dialect_of
 from tasks.database.schema import Schema
-from tasks.sql.parsing import exp, parse, write
+from tasks.sql.parsing import exp, first_line, parse, write
 from tasks.sql.resolution import resolve
 
 Kind = Literal["integer", "real", ""]
@@ -33,8 +33,9 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         if cast.to.is_type(*exp.DataType.INTEGER_TYPES) and kinds.of(cast.this) == "real":
             cast.set("this", exp.Trunc(this=cast.this))
     for modulo in list(tree.find_all(exp.Mod)):
-        for side in [side for side in (modulo.left, modulo.right) if kinds.of(side) == "real"]:
-            side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
+        for side in (modulo.left, modulo.right):
+            if kinds.of(side) == "real":
+                side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
     for like in list(tree.find_all(exp.Like)):
         like.replace(exp.ILike(**like.args))
     for division, left, right in operands:
@@ -62,7 +63,8 @@ class _Kinds:
         A column and a cast have the kind of their type; arithmetic, MIN, CASE and the like that of their operands.
         """
         if isinstance(node, exp.Literal):
-            return "" if node.is_string else "integer" if node.is_int else "real"
+            number_kind: Kind = "integer" if node.is_int else "real"
+            return "" if node.is_string else number_kind
         if isinstance(node, exp.Column):
             home = self._homes.get(id(node))
             return _kind(self._types.get(home, "")) if home else ""
@@ -132,27 +134,30 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     tree = parsed.tree.copy()
     folded = dialect_of(target).folded
     columns = {name.column.lower() for name in schema.column_names} if schema else set()
-    unknown = False
+    unknown_division = False
     for name in list(tree.find_all(exp.Column)):
         text = name.this
         is_quoted = isinstance(text, exp.Identifier) and text.quoted and not name.table
         if is_quoted and columns and f'"{text.name}"' in sql and text.name.lower() not in columns:
             name.replace(exp.Literal.string(text.name))
     if source == SQLITE:
-        unknown = keep_results(tree, schema, typed_division=Dialect.get_or_raise(target).TYPED_DIVISION)
+        typed_division = Dialect.get_or_raise(target).TYPED_DIVISION
+        unknown_division = keep_results(tree, schema, typed_division=typed_division)
     for identifier in tree.find_all(exp.Identifier):
         if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:
         translated = write(tree, target)
-        same = write(parsed.tree, source)
+        as_parsed = write(parsed.tree, source)
     except (SqlglotError, ValueError, AttributeError) as error:
-        return Transpiled(sql, problem=str(error).strip().split("\n")[0])
-    if not translated or not same:
+        return Transpiled(sql, problem=first_line(error))
+    if not translated or not as_parsed:
         return Transpiled(sql, problem="its functions are nested too deeply")
-    return Transpiled(translated, changed=_bare(translated) != _bare(same), unknown_division=unknown)
+    changed = _compact(translated) != _compact(as_parsed)
+    return Transpiled(translated, changed=changed, unknown_division=unknown_division)
 
 
-def _bare(sql: str) -> str:
+def _compact(sql: str) -> str:
+    """Return a SQL without blanks and quotes."""
     return "".join(sql.split()).replace('"', "").replace("`", "").lower()

@@ -43,14 +43,14 @@ async def execute(
     limit = box.limits.calls_per_turn
     executed: list[ToolCall] = []
     for call in calls[:limit]:
-        over = len(executed) >= allowed and call.name != "submit"
-        result = _REFUSED if over else await _used(call, box, runner)
-        executed.append(_answered(call, result, box.limits.characters))
+        is_refused = len(executed) >= allowed and call.name != "submit"
+        result = _REFUSED if is_refused else await _use_tool(call, box, runner)
+        executed.append(_with_result(call, result, box.limits.characters))
         if call.name == "submit" and not result.error:
             return tuple(executed)
     if beyond := calls[limit:]:
         text = f"{counted(len(beyond), 'call')} beyond the limit of {limit} in one reply: not executed."
-        executed.append(_answered(beyond[0], ToolResult(text, "refused"), box.limits.characters))
+        executed.append(_with_result(beyond[0], ToolResult(text, "refused"), box.limits.characters))
     return tuple(executed)
 
 
@@ -62,13 +62,14 @@ def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple
     taken = set(used)
     identified = []
     for position, call in enumerate(calls):
-        id = call.id if _ID.fullmatch(call.id) and call.id not in taken else f"t{turn:04}n{position:03}"
-        taken.add(id)
-        identified.append(replace(call, id=id))
+        is_usable = _ID.fullmatch(call.id) and call.id not in taken
+        call_id = call.id if is_usable else f"t{turn:04}n{position:03}"
+        taken.add(call_id)
+        identified.append(replace(call, id=call_id))
     return tuple(identified)
 
 
-async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> ToolResult:
+async def _use_tool(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> ToolResult:
     """Run one tool call; what is wrong with it is a result, which the model reads."""
     if call.name not in TOOLS:
         hint = did_you_mean(call.name[:100], TOOLS)
@@ -88,7 +89,7 @@ async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> ToolRes
     return await tool.use(box, runner, arguments)
 
 
-def _answered(call: ToolCall, result: ToolResult, max_characters: int) -> ToolCall:
+def _with_result(call: ToolCall, result: ToolResult, max_characters: int) -> ToolCall:
     """Return a call with its result, both cut to what is kept."""
     text = result.text
     if len(text) > max_characters:

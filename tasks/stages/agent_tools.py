@@ -83,44 +83,44 @@ class SqlArguments(BaseModel):
     sql: Text = Field(min_length=1, description="one complete query")
 
 
-async def tables(box: Toolbox, runner: DatabaseRunner, asked: TablesArguments) -> ToolResult:
+async def tables(box: Toolbox, runner: DatabaseRunner, arguments: TablesArguments) -> ToolResult:
     """Name the tables, with their columns where that is not too long."""
-    text = asked.contains.strip().lower()
+    text = arguments.contains.strip().lower()
     matching = [table for table in box.schema.tables if not text or text in _words_of(table)]
     if not matching:
-        return ToolResult(f'No table contains "{asked.contains[:100]}".')
-    full = "\n".join(_named(table, box.schema.dialect, columns=True) for table in matching)
+        return ToolResult(f'No table contains "{arguments.contains[:100]}".')
+    full = "\n".join(_table_line(table, box.schema.dialect, columns=True) for table in matching)
     if len(full) <= box.limits.characters:
         return ToolResult(full)
-    return ToolResult("\n".join(_named(table, box.schema.dialect, columns=False) for table in matching))
+    return ToolResult("\n".join(_table_line(table, box.schema.dialect, columns=False) for table in matching))
 
 
-async def columns(box: Toolbox, runner: DatabaseRunner, asked: ColumnsArguments) -> ToolResult:
+async def columns(box: Toolbox, runner: DatabaseRunner, arguments: ColumnsArguments) -> ToolResult:
     """Show tables with types, keys, descriptions and sample values, and every foreign key from or to them."""
     names = {table.name.lower() for table in box.schema.tables}
-    unknown = [name for name in asked.tables if name.lower() not in names]
-    if unknown or not asked.tables:
+    unknown = [name for name in arguments.tables if name.lower() not in names]
+    if unknown or not arguments.tables:
         wrong = unknown[0][:100] if unknown else ""
         hint = did_you_mean(wrong, (table.name for table in box.schema.tables))
         return ToolResult(f'There is no table "{wrong}". {hint}', "wrong_arguments")
-    tables = {name.lower() for name in asked.tables}
+    tables = {name.lower() for name in arguments.tables}
     view = box.view.limited_to(tables)
     parts = replace(view, prompt=view.prompt.model_copy(update={"foreign_keys": False})).render()
     keys = (key for key in box.schema.foreign_keys if {key.table.lower(), key.parent.lower()} & tables)
-    joins = "\n".join(_joined(key, box.schema.dialect) for key in keys)
+    joins = "\n".join(_join_condition(key, box.schema.dialect) for key in keys)
     sections = (("", parts.schema), ("Sample values:", parts.samples), ("Foreign keys:", joins))
     descriptions = ("Column descriptions:", parts.descriptions)
     return ToolResult(
-        "\n\n".join(f"{head}\n{body}".strip() for head, body in (*sections, descriptions) if body)
+        "\n\n".join(f"{heading}\n{body}".strip() for heading, body in (*sections, descriptions) if body)
     )
 
 
-async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArguments) -> ToolResult:
+async def search_values(box: Toolbox, runner: DatabaseRunner, arguments: SearchArguments) -> ToolResult:
     """Show the values of each column that are like a text."""
     if box.values is None:
         return ToolResult("The values of this database are not available.", "failed")
-    columns = await box.values.retrieve(asked.text, box.limits.values, TOP, fill=False)
-    dialect, table = box.schema.dialect, asked.table.lower()
+    columns = await box.values.retrieve(arguments.text, box.limits.values, TOP, fill=False)
+    dialect, table = box.schema.dialect, arguments.table.lower()
     lines = [
         f"{quoted_column(column.column, dialect)}: " + " | ".join(literal(value) for value in column.values)
         for column in columns
@@ -129,19 +129,19 @@ async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArgum
     return ToolResult("\n".join(lines) or "No column has a value like that.")
 
 
-async def run_sql(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> ToolResult:
+async def run_sql(box: Toolbox, runner: DatabaseRunner, arguments: SqlArguments) -> ToolResult:
     """Execute a query in the sandbox, or show its plan, and return its first rows."""
-    execution = await runner.run(asked.sql, rows=box.limits.rows)
+    execution = await runner.run(arguments.sql, rows=box.limits.rows)
     text = show_result(execution, box.limits.rows, counts=True)
-    return ToolResult(text, "" if execution.ok else "failed", asked.sql)
+    return ToolResult(text, "" if execution.ok else "failed", arguments.sql)
 
 
-async def submit(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> ToolResult:
+async def submit(box: Toolbox, runner: DatabaseRunner, arguments: SqlArguments) -> ToolResult:
     """Take a query as the answer, unless it fails."""
-    execution = await runner.run(asked.sql, rows=0)
+    execution = await runner.run(arguments.sql, rows=0)
     if execution.ok:
-        return ToolResult("Submitted.", sql=asked.sql)
-    return ToolResult(f"Not submitted. {show_result(execution, 0)}", "failed", asked.sql)
+        return ToolResult("Submitted.", sql=arguments.sql)
+    return ToolResult(f"Not submitted. {show_result(execution, 0)}", "failed", arguments.sql)
 
 
 @dataclass(frozen=True)
@@ -188,14 +188,14 @@ def _words_of(table: Table) -> str:
     return " ".join((table.name, table.description, *(column.name for column in table.columns))).lower()
 
 
-def _named(table: Table, dialect: str, *, columns: bool) -> str:
+def _table_line(table: Table, dialect: str, *, columns: bool) -> str:
     names = ", ".join(quoted_if_needed(column.name, dialect) for column in table.columns)
-    shown = f"({names})" if columns else f" ({len(table.columns)} columns)"
+    listed = f"({names})" if columns else f" ({len(table.columns)} columns)"
     about = ": ".join(filter(None, ("", "view" * table.view, " ".join(table.description.split()))))
-    return f"{quoted_if_needed(table.name, dialect)}{shown}{about}"
+    return f"{quoted_if_needed(table.name, dialect)}{listed}{about}"
 
 
-def _joined(key: ForeignKey, dialect: str) -> str:
+def _join_condition(key: ForeignKey, dialect: str) -> str:
     pairs = zip(key.columns, key.parent_columns, strict=True)
     return " AND ".join(
         f"{quoted_column(ColumnName(key.table, column), dialect)} = "

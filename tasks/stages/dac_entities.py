@@ -1,12 +1,12 @@
 """Entity linking: which word of the question means which table, column or value (DAC, section 3.2).
 
-From an alignment list to linked tokens: repaired against the question, completed by names (DAC, section 3.2).
+The reply is an alignment list. It is read leniently, its items are put at the question's own tokens, and tokens that it
+leaves unlinked are linked by the names of the schema.
 
-Values of the database that a question mentions, for the schema of DAC's prompts (section 3.1). No model call.
-
-One query per table and no index: for each text column its values are compared, without regard to case, with the
-runs of words of the question. Deviation: the paper fills up with random values; ours are those of the first rows,
-so that prompts repeat.
+Also the values of the database that a question mentions, for the schema of DAC's prompts (section 3.1), without a model
+call and without an index: one query per table compares the values of its text columns, without regard to case, with the
+runs of words of the question. Deviation: the paper fills up with random values; ours are those of the first rows, so
+that prompts repeat.
 """
 
 import re
@@ -61,6 +61,7 @@ class AlignedItem(StageReply):
     @model_validator(mode="before")
     @classmethod
     def _leniently(cls, value: Any) -> Any:
+        """Read an item that is a list or a text, has other keys, or names its table apart."""
         if isinstance(value, list | tuple) and 1 <= len(value) <= 3:
             value = dict(zip(("token", "schema", "type"), value, strict=False))
         if isinstance(value, str):
@@ -140,17 +141,17 @@ class Resolved:
 
     tokens: tuple[AlignedToken, ...]  # every token, in order
     dropped: tuple[str, ...]  # entities that the schema does not have, as they were given
-    without_meaning: frozenset[int] = frozenset()  # places of tokens that the list says mean nothing
+    without_meaning: frozenset[int]  # places of tokens that the list says mean nothing
 
 
-def resolve_given(question: str, given: Iterable[AlignedItem], shown: Schema, full: Schema) -> Resolved:
+def resolve_given(question: str, items: Iterable[AlignedItem], shown: Schema, full: Schema) -> Resolved:
     """Put a list's items at the question's own tokens, by their longest common subsequence.
 
     Models leave tokens out, write several as one, or spell them differently: what is not in the question is left
     out, in its order, and what is left out stays unlinked. The names of the schema that the backbone saw win.
     """
     tokens = question_tokens(question)
-    pieces = [(piece, item) for item in given for piece in question_tokens(item.token)]
+    pieces = [(piece, item) for item in items for piece in question_tokens(item.token)]
     aligned = [AlignedToken(token) for token in tokens]
     dropped: dict[str, None] = {}
     without_meaning = set()
@@ -173,9 +174,9 @@ def resolve_given(question: str, given: Iterable[AlignedItem], shown: Schema, fu
 
 
 def link_by_name(
-    tokens: Sequence[AlignedToken], shown: Schema, full: Schema, used: Elements, but: Collection[int] = ()
+    tokens: Sequence[AlignedToken], shown: Schema, full: Schema, used: Elements, skipped: Collection[int] = ()
 ) -> tuple[AlignedToken, ...]:
-    """Link tokens that are still unlinked that name a table or column, except those at the places of `but`.
+    """Link tokens that are still unlinked that name a table or column, except those at the places in `skipped`.
 
     The longest names first, those of the shown tables before the others. Of columns that share a name, one that
     the SQL uses wins, then the first of the shown ones; outside of the shown tables a column is linked only
@@ -189,8 +190,8 @@ def link_by_name(
     >>> [token.schema for token in linked]
     ['singer.first_name', 'singer.first_name', None, 'song.title']
     """
-    links = QuestionLinks(tokens, but)
-    for name, meaning in _names(shown, full, used):
+    links = QuestionLinks(tokens, skipped)
+    for name, meaning in _names_to_find(shown, full, used):
         links.link_names(name, meaning)
     return tuple(links.linked)
 
@@ -219,29 +220,29 @@ def _meaning(entity: str, kind: str | None, schema: Schema) -> AlignedToken | No
     return None
 
 
-def _names(shown: Schema, full: Schema, used: Elements) -> list[tuple[str, AlignedToken]]:
+def _names_to_find(shown: Schema, full: Schema, used: Elements) -> list[tuple[str, AlignedToken]]:
     """Return the names to look for, each with what it means, in the order of looking."""
-    here = {table.name for table in shown.tables}
+    visible = {table.name for table in shown.tables}
     ranked: dict[tuple[str, EntityType], list[AlignedToken]] = {}
     for table in full.tables:
-        ranked.setdefault((_key(table.name), "tbl"), []).append(AlignedToken("", table.name, "", "tbl"))
+        ranked.setdefault((_stemmed(table.name), "tbl"), []).append(AlignedToken("", table.name, "", "tbl"))
         for column in table.columns:
             meaning = AlignedToken("", table.name, column.name, "col")
-            ranked.setdefault((_key(column.name), "col"), []).append(meaning)
+            ranked.setdefault((_stemmed(column.name), "col"), []).append(meaning)
     names: list[AlignedToken] = []
-    for same in ranked.values():
-        inside = [meaning for meaning in same if meaning.table in here]
+    for meanings in ranked.values():
+        inside = [meaning for meaning in meanings if meaning.table in visible]
         inside.sort(key=lambda meaning: ColumnName(meaning.table, meaning.column) not in used.columns)
-        if inside or len(same) == 1:
-            names.append((inside or same)[0])
+        if inside or len(meanings) == 1:
+            names.append((inside or meanings)[0])
     name_pairs = [(meaning.column or meaning.table, meaning) for meaning in names]
     return sorted(
         name_pairs,
-        key=lambda pair: (-len(name_words(pair[0])), pair[1].table not in here, pair[1].type == "col"),
+        key=lambda pair: (-len(name_words(pair[0])), pair[1].table not in visible, pair[1].type == "col"),
     )
 
 
-def _key(name: str) -> str:
+def _stemmed(name: str) -> str:
     return " ".join(stem(word) for word in name_words(name))
 
 
@@ -368,6 +369,7 @@ def phrases_of(text: str) -> tuple[str, ...]:
 
 
 def _holds_text(column: Column) -> bool:
+    """Return whether a column may hold texts: by its declared type, which may be missing, or by its samples."""
     declared = column.type.upper()
     return (
         not declared

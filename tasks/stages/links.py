@@ -82,13 +82,12 @@ def merge(schema: Schema, *links: Link) -> Link:
 def join_keys(schema: Schema, tables: Iterable[str]) -> set[ColumnName]:
     """Return the columns of every foreign key between two of these tables."""
     names = set(tables)
-    return {
-        ColumnName(table, column)
-        for key in schema.foreign_keys
-        if {key.table, key.parent} <= names
-        for table, columns in ((key.table, key.columns), (key.parent, key.parent_columns))
-        for column in columns
-    }
+    columns: set[ColumnName] = set()
+    for key in schema.foreign_keys:
+        if {key.table, key.parent} <= names:
+            columns |= {ColumnName(key.table, column) for column in key.columns}
+            columns |= {ColumnName(key.parent, column) for column in key.parent_columns}
+    return columns
 
 
 def with_join_keys(schema: Schema, link: Link) -> Link:

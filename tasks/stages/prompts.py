@@ -120,15 +120,15 @@ def _check_names(folder: Path, name: str) -> None:
     shipped = SHIPPED_CONF / "prompts" / f"{name}.jinja"
     if not shipped.is_file() or (text := shipped.read_text(encoding="utf-8")) == source:
         return
-    model = environment.parse(text)
+    shipped_tree = environment.parse(text)
     blocks = {block.name for block in tree.find_all(nodes.Block)}
-    for block in model.find_all(nodes.Block):
+    for block in shipped_tree.find_all(nodes.Block):
         if block.name not in blocks:
             raise _error(f'it has no block "{block.name}"', block.name, blocks, None, name)
-    usable = meta.find_undeclared_variables(model) | set(environment.globals)
+    usable = meta.find_undeclared_variables(shipped_tree) | set(environment.globals)
     for variable in sorted(meta.find_undeclared_variables(tree) - usable):
         line = next(use.lineno for use in tree.find_all(nodes.Name) if use.name == variable)
-        valid = {use.name for use in model.find_all(nodes.Name)} - {*DEFAULT_NAMESPACE}
+        valid = {use.name for use in shipped_tree.find_all(nodes.Name)} - {*DEFAULT_NAMESPACE}
         raise _error(f'there is no variable "{variable}"', variable, valid, line, name)
 
 
@@ -148,8 +148,8 @@ def _source(folder: Path, name: str) -> str:
 
 def _explain(folder: Path, name: str, error: TemplateError) -> str:
     if isinstance(error, TemplateNotFound):
-        there = (path.stem for path in folder.glob("[!_]*.jinja"))
-        return f'There is no prompt "{error.name}" in {folder}. {did_you_mean(name, there)}'
+        prompt_names = (path.stem for path in folder.glob("[!_]*.jinja"))
+        return f'There is no prompt "{error.name}" in {folder}. {did_you_mean(name, prompt_names)}'
     line = getattr(error, "lineno", None)
     file = f"{getattr(error, 'name', None) or f'{name}.jinja'}{f', line {line}' if line else ''}"
     message = str(error.message or error).rstrip(".")

@@ -87,9 +87,9 @@ class QuestionRun:
     records: list[StageRecord] = field(default_factory=list)
     # keys of results that a record counts as this evaluation's own
     counted: set[str] = field(default_factory=set)
-    _begun: dict[str, None] = field(default_factory=dict)
-    _calls: Counter[str] = field(default_factory=Counter)
-    _dropping: bool = False
+    _begun: dict[str, None] = field(default_factory=dict)  # labels of stages, in order
+    _calls: Counter[str] = field(default_factory=Counter)  # calls of each stage so far, by its first label
+    _dropping: bool = False  # whether `rerun_from_stage` has begun, so that earlier results do not count
 
     def label(self, stage: str) -> str:
         """Return the stage's name, numbered from its second call on (`self_correction 2`), with the candidate."""

@@ -302,6 +302,7 @@ async def _shortcut(
 
 
 def _choice(sql: str, candidates: SqlPair, dialect: str) -> Literal["first", "second", "same", "new"]:
+    """Return which candidate a SQL is: "same" where it is both of them, "new" where it is none."""
     chosen, first, second = (
         query_key(text or "", dialect) for text in (sql, candidates.sql1, candidates.sql2)
     )

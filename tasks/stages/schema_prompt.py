@@ -1,8 +1,7 @@
-"""The opening messages of a prompt that shows a schema.
+"""The opening messages of a prompt that shows a schema, and results as a prompt shows them.
 
-Pruning of a schema that exceeds the model's context, by the words of the question. No model call.
-
-Not of a paper: the papers' databases have at most 200 columns, which fit.
+A schema that exceeds the model's context is pruned by the words of the question, without a model call. That is of no
+paper: the papers' databases have at most 200 columns, which fit.
 """
 
 import re

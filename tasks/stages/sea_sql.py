@@ -74,8 +74,8 @@ def read_continuation(text: str, dialect: str) -> str | None:
     inside = next((content.strip() for _, content in fenced(text)), text)
     if not inside or _is_query(inside, dialect):
         return read_sql(text)
-    anew, continued = read_sql(inside), read_sql(f"SELECT {inside}")
-    candidates = (anew, continued) if inside.startswith("{") else (continued, anew)
+    as_query, as_continuation = read_sql(inside), read_sql(f"SELECT {inside}")
+    candidates = (as_query, as_continuation) if inside.startswith("{") else (as_continuation, as_query)
     for sql in candidates:
         if sql is not None and _CONTENT.search(sql) and parse(sql, dialect).tree is not None:
             return sql

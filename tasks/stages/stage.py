@@ -103,13 +103,13 @@ def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any],
         "code": code,
         "prompts": prompts,
         "attempt": attempt,
-        "arguments": {name: _argument(stage, name, value) for name, value in arguments.items()},
+        "arguments": {name: _argument_identity(stage, name, value) for name, value in arguments.items()},
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _argument(stage: str, name: str, value: Any) -> Any:
+def _argument_identity(stage: str, name: str, value: Any) -> Any:
     try:
         return identity(value)
     except TypeError as error:
@@ -296,8 +296,10 @@ def stage(
 
 
 async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:
-    for key in keys if store else ():
-        if store and (persisted := await store.read(key)) is not None:
+    if store is None:
+        return None
+    for key in keys:
+        if (persisted := await store.read(key)) is not None:
             return persisted
     return None
 

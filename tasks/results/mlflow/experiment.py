@@ -175,7 +175,7 @@ def logged_by_library(
     check(store)
     find_or_create(store.client(), experiment, store.artifacts)
     settings = {"MLFLOW_TRACKING_URI": store.uri, "MLFLOW_EXPERIMENT_NAME": experiment}
-    before = {name: os.environ.get(name) for name in settings}
+    before = {variable: os.environ.get(variable) for variable in settings}
     os.environ.update(settings)
     try:
         with mlflow.start_run(run_name=name) as run:
@@ -189,9 +189,7 @@ def logged_by_library(
                 os.environ[variable] = value
 
 
-def open_experiment(
-    client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool = False
-) -> str:
+def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool) -> str:
     """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`."""
     name = experiment_name(benchmark)
     experiment = find_or_create(client, name, artifacts, _tags(benchmark))

@@ -28,7 +28,7 @@ class Measure:
 
     name: str
     value: float
-    step: int = 0
+    step: int
 
 
 PAGE, COMPARISON = "report.html", "comparison.html"
@@ -44,7 +44,8 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     so that `ex` comes first and everything about one subject stands together. What is more, causes of
     wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
     """
-    values = [(name, value, 0) for name, value in (_plain(report) | {"usage/seconds": seconds}).items()]
+    without_steps = _metrics_without_steps(report) | {"usage/seconds": seconds}
+    values = [(name, value, 0) for name, value in without_steps.items()]
     values += [("ex_by_stage", stage, step) for step, stage in enumerate(report.stages, 1)]
     for measurement in report.measurements.values():
         for name, series in measurement.series.items():
@@ -64,7 +65,7 @@ def _number(value: Logged) -> float | None:
     return None if share is None else round(share, 6)
 
 
-def _plain(report: Report) -> dict[str, Logged]:
+def _metrics_without_steps(report: Report) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
     values: dict[str, Logged] = {"ex": report.score}
     values |= {f"ex_{name}": score for name, score in report.scores.items() if name != report.rule}

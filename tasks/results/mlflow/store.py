@@ -82,12 +82,12 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
-    ours = {
+    settable = {
         name: value
         for name, value in limits.items()
         if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
     }
-    _set_limits(ours)
+    _set_limits(settable)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
     finally:
         from mlflow import environment_variables as variables
 
-        _set_limits({name: str(getattr(variables, name).default) for name in ours})
+        _set_limits({name: str(getattr(variables, name).default) for name in settable})
 
 
 def _set_limits(limits: Mapping[str, str]) -> None:
@@ -116,7 +116,7 @@ def is_known(path: Path, experiment: str = "") -> bool:
         return path.parent.is_dir()
     layout = _layout(path, experiment)
     try:
-        return bool(layout) and _record(path).read_text(encoding="utf-8") == layout
+        return bool(layout) and _marker_file(path).read_text(encoding="utf-8") == layout
     except OSError:
         return False
 
@@ -125,7 +125,7 @@ def remember(path: Path) -> None:
     """Record that the installed release of MLflow has opened a store."""
     if layout := _layout(path):
         with suppress(OSError):  # it is then opened again before the next evaluation
-            _record(path).write_text(layout, encoding="utf-8")
+            _marker_file(path).write_text(layout, encoding="utf-8")
 
 
 def _layout(path: Path, experiment: str = "") -> str:
@@ -140,7 +140,7 @@ def _layout(path: Path, experiment: str = "") -> str:
     return "" if deleted else f"{version('mlflow')} {tables}"
 
 
-def _record(path: Path) -> Path:
+def _marker_file(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 

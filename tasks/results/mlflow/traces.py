@@ -122,7 +122,7 @@ class QuestionSpan:
 
 
 def question_span(
-    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str = "", run: str = ""
+    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str, run: str
 ) -> QuestionSpan:
     """Return a question's span; without `exchanges`, the command that shows its stages stands in place of them.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -116,23 +117,21 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        record = self._compared(record)
+        record = self._add_comparison(record)
         package = closing(record, report, completion)
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
-            self._tracked = Tracked(
-                self.store.printable,
-                self._tracked.run_id,
-                self._tracked.experiment_id,
+            problem = (
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept_file}. The next "
-                f"evaluation logs them, once {self.store.printable} answers.",
+                f"evaluation logs them, once {self.store.printable} answers."
             )
+            self._tracked = replace(self._tracked, problem=problem)
         else:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
-    def _compared(self, record: RunRecord) -> RunRecord:
+    def _add_comparison(self, record: RunRecord) -> RunRecord:
         """Add the comparison with the previous run; one that fails costs no run, and is a remark and in the log."""
         try:
             comparison = compare_with_previous(record, Warehouse(self._home.warehouse))
@@ -150,9 +149,9 @@ class Tracker:
         Return where it is, with what kept it from being closed.
         """
         run = self._started()
-        before = opening(run)
-        now = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
-        package = replace(before, tags={**before.tags, **now})
+        begun = opening(run)
+        ended = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
+        package = replace(begun, tags={**begun.tags, **ended})
         ending: Ending = "FAILED" if status == "failed" else "KILLED"
         problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
@@ -217,8 +216,8 @@ class Tracker:
         except CrosscheckError:  # the run itself reports a warehouse that cannot be read
             runs = ()
         labels = {(other.label, other.started.date()) for other in runs if other.run_id != run.run_id}
-        same = (run.label, run.started.date()) in labels
-        return f"{run.label}, {run.started:%H:%M:%S}" if same else run.label
+        is_taken = (run.label, run.started.date()) in labels
+        return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
         if not self._opened:
@@ -259,7 +258,7 @@ def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, st
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])
 
 
-def kill_mlflow_run(uri: str, run_id: str, *, lost: bool = False) -> bool:
+def kill_mlflow_run(uri: str, run_id: str, *, lost: bool) -> bool:
     """Mark a run as killed if MLflow has it as running, or as finished although its record is `lost`.
 
     Return whether it did. A store that does not answer is left alone: nothing depends on the mark.
@@ -342,14 +341,14 @@ def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
     if record.mlflow_run_id is None or record.mlflow.problem:
         return
     try:
-        problem = attempt(store, partial(_write, _verdicts(warehouse, record)))
+        problem = attempt(store, partial(_write_verdicts, _verdicts(warehouse, record)))
     except CrosscheckError as error:
         problem = str(error)
     if problem:
         _LOG.warning("MLflow does not show the verdict of run %s: %s", record.run_id, problem)
 
 
-def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") -> None:
+def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowClient") -> None:
     """Write differences and verdicts, by the id of the run in MLflow."""
     from mlflow.entities import Metric, RunTag
 
@@ -361,11 +360,9 @@ def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") 
 
 def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
     """Return how far each run whose verdict changes is below the best one, and its verdict."""
-    same = ("benchmark", "revision", "rule", "question_set")
+    same = attrgetter("benchmark", "revision", "rule", "question_set")
     peers = [
-        run
-        for run in warehouse.runs()
-        if run.total and NOISE not in run.tags and all(getattr(run, n) == getattr(record, n) for n in same)
+        run for run in warehouse.runs() if run.total and NOISE not in run.tags and same(run) == same(record)
     ]
     by_score = sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started))
     ranked = (

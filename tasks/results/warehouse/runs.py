@@ -96,9 +96,8 @@ class Warehouse:
                     "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
                     [json.dumps(asdict(opinion)), run_id, question_id],
                 )
-            _update(
-                connection, run_id, {"judge": None}
-            )  # a merge alone would keep what only the earlier facts name
+            # A merge alone would keep what only the earlier facts name.
+            _update(connection, run_id, {"judge": None})
             _update(connection, run_id, {"judge": dict(facts)})
 
     def note(self, run_id: str, facts: Mapping[str, Any]) -> None:
@@ -221,8 +220,8 @@ class Warehouse:
         for run_id, *content in runs:
             earlier = _record(*content)
             if all(getattr(run, name) == getattr(earlier, name) for name in ASKED_ALIKE):
-                theirs = self._rows("SELECT question_id, sql FROM questions WHERE run_id = ?", run_id)
-                if dict(theirs) == answers:
+                stored = self._rows("SELECT question_id, sql FROM questions WHERE run_id = ?", run_id)
+                if dict(stored) == answers:
                     return str(run_id)
         return ""
 
@@ -241,8 +240,8 @@ class Warehouse:
 
     def with_inputs(self, digest: str) -> tuple[RunRecord, ...]:
         """Read the finished runs of these inputs (`RunRecord.inputs`), without their questions, newest first."""
-        alike = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
-        return self._without_questions(alike, digest)
+        where = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
+        return self._without_questions(where, digest)
 
     def last_sampled(self, like: RunRecord) -> RunRecord | None:
         """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
@@ -252,8 +251,8 @@ class Warehouse:
         does: the reply cache may hold what it was answered.
         """
         names = (like.benchmark, like.backbone, like.pipeline)
-        alike = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
-        runs = self._without_questions(f"{alike} AND tags['attempt'] IS NOT NULL", *names)
+        where = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
+        runs = self._without_questions(f"{where} AND tags['attempt'] IS NOT NULL", *names)
         return max(runs, key=lambda run: int(run.tags["attempt"]), default=None)
 
     def read_run(self, run_id: str, question_id: str | None = None) -> RunRecord:
@@ -378,7 +377,7 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     )
 
 
-def previous_run(this: RunHeader, runs: Sequence[RunHeader]) -> str:
+def previous_run(current: RunHeader, runs: Sequence[RunHeader]) -> str:
     """Return the id of the previous finished run that a run is compared with, "" if there is none.
 
     That is the run that was re-run; else the last one of the same backbone and pipeline; else the last one. It has the
@@ -386,14 +385,14 @@ def previous_run(this: RunHeader, runs: Sequence[RunHeader]) -> str:
     is not among them is newer than all.
     """
     ids = [run.run_id for run in runs]
-    earlier = runs[ids.index(this.run_id) + 1 :] if this.run_id in ids else runs
-    comparable = comparable_runs(this, earlier)
-    parent = this.tags.get("parent_run_id")
-    comparable.sort(key=lambda run: (run.run_id != parent, run.combination != this.combination))
+    earlier = runs[ids.index(current.run_id) + 1 :] if current.run_id in ids else runs
+    comparable = comparable_runs(current, earlier)
+    parent = current.tags.get("parent_run_id")
+    comparable.sort(key=lambda run: (run.run_id != parent, run.combination != current.combination))
     return comparable[0].run_id if comparable else ""
 
 
-def comparable_runs(this: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
+def comparable_runs(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
     """Return the other finished runs with the benchmark, questions and rule of a run; their questions are there."""
     names = ("benchmark", "revision", "question_set", "rule")
     return [
@@ -401,8 +400,8 @@ def comparable_runs(this: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeade
         for run in runs
         if run.is_finished
         and not run.rows_removed
-        and run.run_id != this.run_id
-        and all(getattr(run, name) == getattr(this, name) for name in names)
+        and run.run_id != current.run_id
+        and all(getattr(run, name) == getattr(current, name) for name in names)
     ]
 
 

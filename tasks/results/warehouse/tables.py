@@ -295,6 +295,7 @@ class WarehouseFile:
             )
 
     def _connect(self, read_only: bool) -> "DuckDBPyConnection":
+        """Connect, and try again for `wait_s` seconds while another process has the file."""
         import duckdb
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -316,7 +317,7 @@ class WarehouseFile:
         try:
             if not read_only and not self.path.exists():
                 self._create()
-            before = self._inode()
+            inode = self._inode()
             connection = duckdb.connect(str(self.path), read_only=read_only, config=_NO_EXTENSIONS)
         except (duckdb.Error, OSError) as error:
             if "Conflicting lock" in str(error):
@@ -326,7 +327,7 @@ class WarehouseFile:
                 "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is created. "
                 "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
             ) from error
-        if before == self._inode():
+        if inode == self._inode():
             return connection
         connection.close()  # the file was replaced meanwhile by one that takes less room
         return self._connect_once(read_only)

@@ -341,12 +341,12 @@ def _make_views(connection: "DuckDBPyConnection") -> None:
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Number names that come again, so that no column is lost in an object."""
-    seen: list[str] = []
+    distinct: list[str] = []
     for name in names:
         count = 1
         unique = name
-        while unique in seen:
+        while unique in distinct:
             count += 1
             unique = f"{name}_{count}"
-        seen.append(unique)
-    return tuple(seen)
+        distinct.append(unique)
+    return tuple(distinct)

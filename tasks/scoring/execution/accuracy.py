@@ -63,19 +63,20 @@ class Judge:
         verdicts = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
         if to_judge := [sql for sql in keys if sql not in verdicts]:
             predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
-            gold = _query(gold_sql, database.dialect, is_gold=True) if gold_sql else None
+            gold = _query(gold_sql, database.dialect, with_order=True) if gold_sql else None
             job = JudgeJob(gold, predicted, self.rules, self.timeout_s, accepted)
             gold_status, judged, repeatable = await _compare(self.workers, database, job)
             verdicts[""] = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
             verdicts |= {query.sql: verdict for query, verdict in zip(predicted, judged, strict=True)}
-            for sql in to_judge if repeatable and gold_status in REPEATABLE else ():
-                if not sql or verdicts[sql].status in REPEATABLE:
-                    stored[keys[sql]] = verdicts[sql]
+            if repeatable and gold_status in REPEATABLE:
+                for sql in to_judge:
+                    if not sql or verdicts[sql].status in REPEATABLE:
+                        stored[keys[sql]] = verdicts[sql]
         return {name: verdicts[sql] for name, sql in sqls.items()}
 
 
-def _query(sql: str, dialect: str, *, is_gold: bool = False) -> JudgedQuery:
-    order = ordering(sql, dialect) if is_gold else Ordering()
+def _query(sql: str, dialect: str, *, with_order: bool = False) -> JudgedQuery:
+    order = ordering(sql, dialect) if with_order else Ordering()
     return JudgedQuery(sql, as_spider_executes(sql, dialect), order)
 
 
@@ -86,19 +87,19 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
     except WorkerLost as lost:
         if not job.predicted:
             return Compared(lost.status, ())
-    alone = await _compare(workers, database, job._replace(predicted=()))
-    gold = job.gold if alone.gold_status == "ok" else None
+    gold_alone = await _compare(workers, database, job._replace(predicted=()))
+    gold = job.gold if gold_alone.gold_status == "ok" else None
     verdicts = []
-    repeatable = alone.repeatable
+    repeatable = gold_alone.repeatable
     for query in job.predicted:
         try:
             compared = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
             repeatable &= compared.repeatable
-            verdicts.append(replace(compared.verdicts[0], gold_status=alone.gold_status))
+            verdicts.append(replace(compared.verdicts[0], gold_status=gold_alone.gold_status))
         except WorkerLost as lost:
             wrong = dict.fromkeys(job.rules, False)
-            verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=alone.gold_status))
-    return Compared(alone.gold_status, tuple(verdicts), repeatable)
+            verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=gold_alone.gold_status))
+    return Compared(gold_alone.gold_status, tuple(verdicts), repeatable)
 
 
 async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
@@ -114,7 +115,7 @@ async def group_by_result(sqls: Sequence[str | None], rule: str, runner: Databas
     one that it equals. None or blank is "no_answer".
     """
     distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
-    grouped = await _grouped(distinct, rule, runner) if distinct else []
+    grouped = await _group_all(distinct, rule, runner) if distinct else []
     by_sql = dict(zip(distinct, grouped, strict=True))
     statuses, leaders = [], []
     for number, sql in enumerate(sqls):
@@ -125,16 +126,16 @@ async def group_by_result(sqls: Sequence[str | None], rule: str, runner: Databas
     return Ballot(tuple(statuses), tuple(leaders))
 
 
-async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+async def _group_all(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
     """Group in one call of a worker; where that ends the worker, in calls of two SQLs each."""
     try:
-        return await _group(sqls, rule, runner)
+        return await _group_in_one_call(sqls, rule, runner)
     except WorkerLost as lost:
         if len(sqls) == 1:
             return [Grouped(lost.status, 0)]
     grouped: list[Grouped] = []
     for number, sql in enumerate(sqls):
-        ((status, _),) = await _grouped([sql], rule, runner)
+        status = (await _group_all([sql], rule, runner))[0].status
         leader = number
         for earlier in dict.fromkeys(group.leader for group in grouped if group.status == status):
             if status in ("ok", "empty") and await _equal(sqls[earlier], sql, rule, runner):
@@ -146,19 +147,19 @@ async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> li
 
 async def _equal(first: str, second: str, rule: str, runner: DatabaseRunner) -> bool:
     try:
-        return (await _group([first, second], rule, runner))[1].leader == 0
+        return (await _group_in_one_call([first, second], rule, runner))[1].leader == 0
     except WorkerLost:
         return False
 
 
-async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+async def _group_in_one_call(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
     """Group the results of SQLs in a worker: those that a rule takes for equal have one leader."""
     dialect = runner.database.dialect
-    limit = runner.timeout_s
-    queries = [_query(sql, dialect, is_gold=True) for sql in sqls]
+    queries = [_query(sql, dialect, with_order=True) for sql in sqls]
     if not RULES[rule].strips_distinct:
         queries = [query._replace(plain=query.sql) for query in queries]
+    limit_s = seconds_of(queries, runner.timeout_s)
     grouped: list[Grouped] = await runner.workers.call(
-        group_results, runner.database, tuple(queries), rule, limit, timeout_s=seconds_of(queries, limit)
+        group_results, runner.database, tuple(queries), rule, runner.timeout_s, timeout_s=limit_s
     )
     return grouped

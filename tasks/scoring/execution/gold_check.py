@@ -113,7 +113,7 @@ class GoldReport:
     @property
     def p95_s(self) -> float | None:
         """95th percentile of the seconds of those that were run; None of none."""
-        return percentile(sorted(c.seconds for c in self.checks if c.seconds is not None), 95)
+        return percentile(sorted(check.seconds for check in self.checks if check.seconds is not None), 95)
 
 
 async def check_golds(
@@ -177,7 +177,7 @@ async def _run(workers: SqlWorkers, database: Database, check: GoldCheck, timeou
     )
 
 
-def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None = None) -> Golds:
+def read_golds(benchmark: Benchmark, split: SplitName, file: Path | None) -> Golds:
     """Read the gold of a split, or of a file in Spider's form, one `SQL<tab>database` per line.
 
     A file that holds the gold of the evaluated questions, in their order, gets their ids.
@@ -188,34 +188,34 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
     settings = benchmark.settings
     if file is not None:
         golds = read_gold_file(file)
-        evaluated = _evaluated(benchmark, {})
+        evaluated = _evaluated_golds(benchmark, {})
         same = [(g.database_id, g.sql) for g in golds] == [(g.database_id, g.sql.strip()) for g in evaluated]
-        return Golds(str(file), evaluated if same else golds, same)
+        return Golds(str(file), evaluated if same else golds, by_question=same)
     if split == "dev":
         if not benchmark.gold:
             raise DataError(f"{settings.name} has no gold SQL, so there is none to run.")
-        evaluated = _evaluated(benchmark, benchmark.further_gold)
-        return Golds(", ".join(map(str, benchmark.question_files)), evaluated, True)
+        evaluated = _evaluated_golds(benchmark, benchmark.further_gold)
+        return Golds(", ".join(map(str, benchmark.question_files)), evaluated, by_question=True)
     if settings.train_gold:
         path = benchmark.folder / settings.train_gold
-        return Golds(str(path), read_gold_file(path), False)
+        return Golds(str(path), read_gold_file(path), by_question=False)
     if not benchmark.train_files:
         raise DataError(
             f'{settings.name} has no training questions. Name their file ("--set benchmark.train=FILE"), or a file '
             "of gold SQL with --gold FILE."
         )
     numbered = enumerate(benchmark.demonstrations)
-    golds = tuple(Gold(str(number), d.database_id, d.sql) for number, d in numbered)
-    return Golds(", ".join(map(str, benchmark.train_files)), golds, False)
+    golds = tuple(Gold(str(number), example.database_id, example.sql) for number, example in numbered)
+    return Golds(", ".join(map(str, benchmark.train_files)), golds, by_question=False)
 
 
-def _evaluated(benchmark: Benchmark, further: Mapping[str, Sequence[str]]) -> tuple[Gold, ...]:
-    return tuple(
-        Gold(question.id, question.database_id, sql)
-        for question in benchmark.questions
-        if question.id in benchmark.gold
-        for sql in (benchmark.gold[question.id], *further.get(question.id, ()))
-    )
+def _evaluated_golds(benchmark: Benchmark, further: Mapping[str, Sequence[str]]) -> tuple[Gold, ...]:
+    golds: list[Gold] = []
+    for question in benchmark.questions:
+        if question.id in benchmark.gold:
+            sqls = (benchmark.gold[question.id], *further.get(question.id, ()))
+            golds += [Gold(question.id, question.database_id, sql) for sql in sqls]
+    return tuple(golds)
 
 
 def read_gold_file(path: Path) -> tuple[Gold, ...]:
@@ -285,17 +285,18 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")
     if next(iter(alternatives.pairs(1, [True] * len(alternatives.probes))), None) is None:
-        return Decision()
+        return Decision()  # no alternative, even if every probed sort key has numbers as texts
     gold = await judge.workers.execute(database, gold_sql, rows=0, timeout_s=judge.timeout_s)
     if not gold.ok:
         return Decision()
     if not await _is_right(judge, database, gold_sql, alternatives.same):
         return Decision(unchecked="it cannot be rewritten with the same result")
     numbers = [await _has_text_numbers(judge, database, probe) for probe in alternatives.probes]
-    return await _compared(judge, database, gold_sql, alternatives.pairs(len(gold.columns), numbers), rows)
+    pairs = alternatives.pairs(len(gold.columns), numbers)
+    return await _compare_pairs(judge, database, gold_sql, pairs, rows)
 
 
-async def _compared(
+async def _compare_pairs(
     judge: Judge, database: Database, gold_sql: str, pairs: Iterable[AlternativePair], rows: int
 ) -> Decision:
     """Compare the results of each pair of alternatives: where they differ, the data do not decide the gold's result."""
@@ -314,7 +315,7 @@ async def _compared(
         if rewritten and not await _is_right(judge, database, gold_sql, pair.one):
             unchecked.append(f"{pair.kind} (the rewritten gold has another result)")
             continue
-        findings.append(await _with_rows(judge, database, pair, rows))
+        findings.append(await _finding_with_rows(judge, database, pair, rows))
     return Decision(tuple(findings), "; ".join(unchecked))
 
 
@@ -328,8 +329,8 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
     return len(values) > 1 and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in values)
 
 
-async def _with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
-    """Return a finding with rows that only one of its two alternatives has; with both results if none is."""
+async def _finding_with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
+    """Return a finding with the rows that only one of its two results has; with both results if there are none."""
     if not rows:
         return Finding(pair)
     one, other = [
@@ -343,7 +344,7 @@ async def _with_rows(judge: Judge, database: Database, pair: AlternativePair, ro
 
 
 def _rows_only_in(result: Execution, alternative: Execution) -> tuple[tuple[Any, ...], ...]:
-    """Return the rows that a result has and its alternative lacks, each as often as it lacks it.
+    """Return the rows that a result has and its alternative lacks, each as often as the alternative lacks it.
 
     Rows are compared by their `repr`, so 1 and 1.0 differ.
     """

@@ -82,17 +82,18 @@ def compare(session: "SqlSession", job: JudgeJob) -> Compared:
     """
     limit = job.timeout_s
     gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
-    status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
+    status_without_gold = "ok" if job.accepted else ""
+    gold_status = gold.status if gold else status_without_gold
     plain_gold = _without_distinct(session, job, gold)
     repeatable = plain_gold is None or plain_gold.status in REPEATABLE
-    strips_distinct = plain_gold is not None and plain_gold.ok
+    plain_gold_runs = plain_gold is not None and plain_gold.ok
     verdicts = []
     for query in job.predicted:
         result = session.run_known(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
         for rule in job.rules:
             expected, actual = gold, result
-            if RULES[rule].strips_distinct and strips_distinct:
+            if RULES[rule].strips_distinct and plain_gold_runs:
                 expected = plain_gold
                 if query.plain != query.sql:
                     actual = session.run_known(query.plain, timeout_s=limit)
@@ -105,13 +106,13 @@ def compare(session: "SqlSession", job: JudgeJob) -> Compared:
                 status=result.status,
                 error=result.error,
                 row_count=result.row_count,
-                gold_status=status,
+                gold_status=gold_status,
                 seconds=result.seconds,
                 gold_rows=gold.row_count if gold else None,
                 difference=_difference(gold, result) if wrong else "",
             )
         )
-    return Compared(status, tuple(verdicts), repeatable)
+    return Compared(gold_status, tuple(verdicts), repeatable)
 
 
 def _difference(gold: "Result | None", predicted: "Result") -> Difference:
@@ -180,8 +181,7 @@ def group_results(
         status = "empty" if result.ok and not result.row_count else result.status
         leader = number
         if result.ok:
-            same = query.plain == query.sql
-            plain = result if same else session.run(query.plain, timeout_s=timeout_s)
+            plain = result if query.plain == query.sql else session.run(query.plain, timeout_s=timeout_s)
             results = _Results(result, plain if plain.ok else None, query.order)
             equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
             leader = next(equal, number)

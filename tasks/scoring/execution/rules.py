@@ -41,7 +41,7 @@ _NAN = ("not a number",)
 
 def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
     """Return rows whose cells are hashable and equal exactly when the values are."""
-    return [tuple([v if type(v) in _PLAIN else comparable(v) for v in row]) for row in rows]
+    return [tuple([cell if type(cell) in _PLAIN else comparable(cell) for cell in row]) for row in rows]
 
 
 def comparable(value: Any) -> Hashable:
@@ -51,11 +51,11 @@ def comparable(value: Any) -> Hashable:
     True
     """
     if isinstance(value, list | tuple):
-        return tuple(comparable(v) for v in value)
+        return tuple(comparable(item) for item in value)
     if isinstance(value, dict):
-        return frozenset((comparable(k), comparable(v)) for k, v in value.items())
+        return frozenset((comparable(k), comparable(item)) for k, item in value.items())
     if isinstance(value, set | frozenset):
-        return frozenset(comparable(v) for v in value)
+        return frozenset(comparable(item) for item in value)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     try:
@@ -67,7 +67,7 @@ def comparable(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-TOLERANCE = 1e-2
+TOLERANCE = 1e-2  # largest difference of two equal numbers under the rule subset
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]+)?\Z")
 MAX_NUMBER_CHARACTERS = 100
 """Characters of a cell that may be a number."""
@@ -101,7 +101,7 @@ def read_gold_csv(text: str) -> tuple[Row, ...]:
     (('cup', 2.5), ('pot', None))
     """
     lines = list(csv.reader(io.StringIO(text)))
-    return tuple(tuple(_value(cell) for cell in line) for line in lines[1:] if line)
+    return tuple(tuple(_read_cell(cell) for cell in line) for line in lines[1:] if line)
 
 
 def subset(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
@@ -122,7 +122,7 @@ def subset_of_csv(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
     True
     """
     return subset(
-        gold, [tuple(_value(cell) if type(cell) is str else cell for cell in row) for row in predicted]
+        gold, [tuple(_read_cell(cell) if type(cell) is str else cell for cell in row) for row in predicted]
     )
 
 
@@ -133,8 +133,8 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
     gold, predicted = [[0 if v is None or v != v else v for v in column] for column in (gold, predicted)]
     if not ignore_order:
         return all(_same(expected, actual) for expected, actual in zip(gold, predicted, strict=True))
-    numbers, others = _split(gold)
-    predicted_numbers, predicted_others = _split(predicted)
+    numbers, others = _split_numbers(gold)
+    predicted_numbers, predicted_others = _split_numbers(predicted)
     if len(numbers) != len(predicted_numbers) or Counter(others) != Counter(predicted_others):
         return False
     pairs = zip(sorted(numbers), sorted(predicted_numbers), strict=True)
@@ -142,6 +142,7 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
 
 
 def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:
+    """Return whether a prediction has each needed column of an accepted result, or no row where that has none."""
     if not result.rows:
         return not predicted
     gold = list(zip(*result.rows, strict=False))
@@ -156,7 +157,7 @@ def _same(gold: Any, predicted: Any) -> bool:
     return comparable(gold) == comparable(predicted)
 
 
-def _split(values: Sequence[Any]) -> tuple[list[Any], list[Hashable]]:
+def _split_numbers(values: Sequence[Any]) -> tuple[list[Any], list[Hashable]]:
     numbers = [value for value in values if _is_number(value)]
     return numbers, [comparable(value) for value in values if not _is_number(value)]
 
@@ -165,7 +166,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and value == value
 
 
-def _value(cell: str) -> Any:
+def _read_cell(cell: str) -> Any:
     if not cell:
         return None
     if len(cell) > MAX_NUMBER_CHARACTERS or not _NUMBER.match(cell):
@@ -273,6 +274,7 @@ def _permutable(
     sizes = Counter(gold_colours)
     colour = min((c for c in sizes if sizes[c] > 1), key=lambda c: sizes[c])
     first = gold_colours.index(colour)
+    # of predicted columns with the same cells, only one is tried
     alike = {predicted[i]: i for i, c in enumerate(predicted_colours) if c == colour}
     return any(
         _permutable(gold, predicted, _single_out(gold_colours, first), _single_out(predicted_colours, choice))
@@ -293,7 +295,7 @@ def _recolour(gold: list[Hashable], predicted: list[Hashable]) -> tuple[Colours,
     if Counter(gold) != Counter(predicted):
         return None
     colours = {signature: colour for colour, signature in enumerate(dict.fromkeys(gold))}
-    return [colours[s] for s in gold], [colours[s] for s in predicted]
+    return [colours[signature] for signature in gold], [colours[signature] for signature in predicted]
 
 
 def _single_out(colours: Colours, index: int) -> Colours:

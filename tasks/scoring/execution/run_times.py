@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 Trials = tuple[tuple[float, ...], ...]
+"""Ratios t_gold / t_predicted by trial and repetition."""
 MIN_REPEATS = 10
 MAX_REPEATING_S = 3.0
 """Seconds per question after which no further repetition begins, provided that there are at least `MIN_REPEATS`."""
@@ -26,9 +27,8 @@ MAX_REPEATING_S = 3.0
 class Timings:
     """Measurements of one right answer against its gold."""
 
-    # t_gold / t_predicted of executing and fetching, one tuple per trial, one ratio per repetition
-    fetched: Trials
-    executed: Trials  # t_gold / t_predicted of executing alone, up to the first row
+    fetched: Trials  # of executing and fetching
+    executed: Trials  # of executing alone, up to the first row
     # virtual-machine steps of gold over prediction; None where either was not counted
     step_ratio: float | None = None
 
@@ -58,12 +58,12 @@ def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeou
     Each is timed on a connection of its own, as in BIRD's evaluator: the first query of a connection reads the schema.
     """
 
-    def timed(query: str) -> tuple[float, float] | None:
+    def time_query(query: str) -> tuple[float, float] | None:  # seconds of executing, and with fetching
         session.close()
         result = session.run(query, timeout_s=timeout_s, keep_rows=0)
         return (max(result.executing, 1e-9), max(result.seconds, 1e-9)) if result.ok else None
 
-    if timed(gold_sql) is None or timed(sql) is None:  # warms the page cache, too
+    if time_query(gold_sql) is None or time_query(sql) is None:  # warms the page cache, too
         return None
     executed, fetched = [], []
     began = time.monotonic()
@@ -72,15 +72,16 @@ def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeou
             break
         # the second one finds a warmer cache, so they take turns
         if repeat % 2 == 0:
-            gold, predicted = timed(gold_sql), timed(sql)
+            gold, predicted = time_query(gold_sql), time_query(sql)
         else:
-            predicted, gold = timed(sql), timed(gold_sql)
+            predicted, gold = time_query(sql), time_query(gold_sql)
         if gold is None or predicted is None:
             return None
         executed.append(gold[0] / predicted[0])
         fetched.append(gold[1] / predicted[1])
     steps = [
-        session.run(q, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps for q in (gold_sql, sql)
+        session.run(query, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps
+        for query in (gold_sql, sql)
     ]
     ratio = steps[0] / steps[1] if steps[0] and steps[1] else None
     return Timings((tuple(fetched),), (tuple(executed),), ratio)
@@ -105,7 +106,7 @@ async def measure_efficiency(
     from tasks.database.sandbox.workers import WorkerLost
 
     by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
-    load = _load()
+    load = _load_average()
     done = 0
     for _ in range(trials):
         for answer in answers:
@@ -116,12 +117,12 @@ async def measure_efficiency(
             done += 1
             if on_measured:
                 on_measured(done)
-        load = max(filter(None, (load, _load())), default=None)
+        load = max(filter(None, (load, _load_average())), default=None)
     complete = {name: timings for name, timings in by_question.items() if len(timings) == trials}
-    return Measured({name: _joined(timings) for name, timings in complete.items()}, load)
+    return Measured({name: _join_trials(timings) for name, timings in complete.items()}, load)
 
 
-def _joined(timings: Sequence[Timings]) -> Timings:
+def _join_trials(timings: Sequence[Timings]) -> Timings:
     return Timings(
         tuple(timing.fetched[0] for timing in timings),
         tuple(timing.executed[0] for timing in timings),
@@ -129,7 +130,7 @@ def _joined(timings: Sequence[Timings]) -> Timings:
     )
 
 
-def _load() -> float | None:
+def _load_average() -> float | None:
     """Return the load average of the last minute per processor; None where the system has none."""
     try:
         return os.getloadavg()[0] / (os.cpu_count() or 1)

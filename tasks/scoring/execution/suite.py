@@ -49,32 +49,30 @@ async def judge_suite(
     """
     first = await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted)
     verdicts = dict(first)
-    for database in databases[1:] if accepted is None else ():
+    further = databases[1:] if accepted is None else ()
+    for database in further:
         standing = {
             name: candidates[name] for name, verdict in verdicts.items() if any(verdict.correct.values())
         }
         if not standing:
             break
         for name, verdict in (await judge.verdicts(database, gold_sql, standing)).items():
-            verdicts[name] = _both(verdicts[name], verdict)
+            verdicts[name] = _both_databases(verdicts[name], verdict)
     return SuiteVerdicts(verdicts, first)
 
 
-def _both(before: Verdict, now: Verdict) -> Verdict:
-    correct = {rule: right and now.correct.get(rule, False) for rule, right in before.correct.items()}
-    gold_status = before.gold_status if before.gold_status != "ok" else now.gold_status
-    return replace(before, correct=correct, gold_status=gold_status)
+def _both_databases(earlier: Verdict, later: Verdict) -> Verdict:
+    correct = {rule: right and later.correct.get(rule, False) for rule, right in earlier.correct.items()}
+    gold_status = earlier.gold_status if earlier.gold_status != "ok" else later.gold_status
+    return replace(earlier, correct=correct, gold_status=gold_status)
 
 
 def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, tuple[Database, ...]]:
     """Return each database with those of its test suite, by its id."""
     locations = {name: [locate(str(path)) for path in benchmark.suite_paths(name)] for name in databases}
-    problems = [
-        problem
-        for name, further in locations.items()
-        for location in further
-        if (problem := _foreign(databases[name], location))
-    ]
+    problems: list[str] = []
+    for name, further in locations.items():
+        problems += filter(None, (_why_foreign(databases[name], location) for location in further))
     if problems:
         listed = "".join(f"\n  {problem}" for problem in problems[:MAX_LISTED])
         more = f"\n  and {len(problems) - MAX_LISTED} more" if len(problems) > MAX_LISTED else ""
@@ -89,7 +87,7 @@ def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict
     }
 
 
-def _foreign(database: Database, location: Location) -> str:
+def _why_foreign(database: Database, location: Location) -> str:
     """Return why a file is no database of the same schema, whose views may be missing; "" if it is one."""
     try:
         structure = engine_of(location).read(location, database.id, sample_rows=0)

@@ -80,7 +80,7 @@ class VerdictCache:
         try:
             self._store.flush()
         except (OSError, sqlite3.Error) as error:
-            self._not_kept(error)
+            self._log_not_kept(error)
         self._store.close()
 
     def get(self, key: VerdictKey) -> Verdict | None:
@@ -103,9 +103,9 @@ class VerdictCache:
         try:
             self._store.put(self._digest(key), text)
         except (OSError, sqlite3.Error) as error:
-            self._not_kept(error)
+            self._log_not_kept(error)
 
-    def _not_kept(self, error: Exception) -> None:
+    def _log_not_kept(self, error: Exception) -> None:
         log.warning("%s does not keep %s: %s", self.path, counted(self._store.discard(), "verdict"), error)
 
     def _digest(self, key: VerdictKey) -> str:

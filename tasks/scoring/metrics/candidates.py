@@ -64,17 +64,17 @@ def chosen_at_k(ballot: Ballot, k: int) -> tuple[int, ...]:
 @cache
 def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynomial, ...]:
     """Return, for each candidate, the number of subsets in which the vote chooses it, by their size."""
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}  # voting candidates with equal results
     for candidate, leader in enumerate(leaders):
         if classes[candidate] == VOTING:
             groups.setdefault(leader, []).append(candidate)
     chosen = []
-    for candidate, group in enumerate(classes):
-        below = sum(other < group for other in classes)
-        if group == VOTING:
+    for candidate, rank in enumerate(classes):
+        below = sum(other < rank for other in classes)
+        if rank == VOTING:
             chosen.append(_times(_elected(candidate, tuple(groups.values())), _any_of(below)))
         else:  # chosen only where nothing better is there, and nothing like it comes before
-            later = classes[candidate + 1 :].count(group)
+            later = classes[candidate + 1 :].count(rank)
             chosen.append(_times((0, 1), _any_of(below + later)))
     return tuple(chosen)
 
@@ -104,6 +104,7 @@ def _any_of(count: int) -> Polynomial:
 
 
 def _times(first: Polynomial, second: Polynomial) -> Polynomial:
+    """Multiply two polynomials: count the unions of a subset of the one and a subset of the other."""
     product = [0] * (len(first) + len(second) - 1)
     for size, count in enumerate(first):
         for more, others in enumerate(second):
@@ -229,10 +230,9 @@ def cost_unit(data: Mapping[str, Any]) -> str:
 
 def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> CandidateScore:
     right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
-    value = next(
-        (record.value for record in row.outcome.stages if record.stage == VOTE and record.value), None
-    )
-    ballot = Ballot(tuple(value["statuses"]), tuple(value["leaders"])) if value else None
+    votes = (record.value for record in row.outcome.stages if record.stage == VOTE and record.value)
+    vote = next(votes, None)
+    ballot = Ballot(tuple(vote["statuses"]), tuple(vote["leaders"])) if vote else None
     return CandidateScore(right, ballot, is_right(row.final, rule), *bills_of(row.outcome.stages))
 
 
@@ -354,7 +354,7 @@ def selection(run: ScoredRun) -> Measurement | None:
     """
     names = [stage.name for stage in run.report.stages]
     position = next((position for position, name in enumerate(names) if name.endswith(SELECTION)), 0)
-    if position < 2:
+    if position < 2:  # no such stage, or fewer than two before it
         return None
     *candidates, selected = names[position - 2 : position + 1]
     right = [

@@ -32,10 +32,10 @@ class _Row:
 
     score: QuestionScore
     schema: Schema
-    entities: Entities
-    skeleton: str | None
-    alignment: Alignment | None
-    parsed: ParsedSkeleton | None
+    entities: Entities  # of the gold
+    skeleton: str | None  # of the gold; None where it has none
+    alignment: Alignment | None  # what entity linking returned; None where it did not
+    parsed: ParsedSkeleton | None  # what skeleton parsing returned; None where it did not
 
 
 class _Answer(NamedTuple):
@@ -103,12 +103,12 @@ def dac_figures(
 
 def _row(score: QuestionScore, schema: Schema) -> _Row:
     return _Row(
-        score,
-        schema,
-        used_elements(score.gold_sql, schema),
-        gold_skeleton(score.gold_sql, schema.dialect).skeleton,
-        next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
-        next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
+        score=score,
+        schema=schema,
+        entities=used_elements(score.gold_sql, schema),
+        skeleton=gold_skeleton(score.gold_sql, schema.dialect).skeleton,
+        alignment=next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
+        parsed=next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
     )
 
 
@@ -129,8 +129,8 @@ def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[An
 
 
 def _f1(precision: float, recall: float) -> float:
-    both = precision + recall
-    return 2 * precision * recall / both if both else 0.0
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
 
 
 def _share(part: int, whole: int, *, empty: bool) -> float:
@@ -160,18 +160,18 @@ def _before(row: _Row, rule: str) -> _Answer:
 
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
     """Count the answers with the gold's skeleton, and those with its entities too; and the errors by DAC's kinds."""
-    skeletons = whole = right = 0
+    skeletons = right_parts = right = 0
     for row, answer in zip(rows, answers, strict=True):
         sql = answer.sql
         if sql is not None and row.skeleton is not None and skeleton(sql, row.schema.dialect) == row.skeleton:
             skeletons += 1
             if used_elements(sql, row.schema) == row.entities:
-                whole += 1
+                right_parts += 1
                 right += answer.right
     errors = dac_counts(answer.causes for answer in answers if not answer.right)
     return {
         f"dac/{when}/skeleton": Ratio(skeletons, len(rows)),
-        f"dac/{when}/right_of_right_parts": Ratio(right, whole),
+        f"dac/{when}/right_of_right_parts": Ratio(right, right_parts),
         **{f"dac/{when}/errors_{kind}": count for kind, count in errors.items()},
     }
 
@@ -280,12 +280,12 @@ def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     reached = [value for score in scored for value in stage_values(score, ADJUSTMENT, _CORRECTION)[:1]]
     if not reached:
         return {}
-    before = sum(correction.before in EXECUTES for correction in reached)
-    after = sum(correction.after in EXECUTES for correction in reached)
+    executing_before = sum(correction.before in EXECUTES for correction in reached)
+    executing_after = sum(correction.after in EXECUTES for correction in reached)
     rounds = Counter(correction.rounds for correction in reached if correction.rounds)
     return {
-        "failing_before": Ratio(len(scored) - before, len(scored)),
-        "failing_after": Ratio(len(scored) - after, len(scored)),
+        "failing_before": Ratio(len(scored) - executing_before, len(scored)),
+        "failing_after": Ratio(len(scored) - executing_after, len(scored)),
         "adjusted": rounds.total(),
         **_flips(scored, ADJUSTMENT, rule),
         **{f"rounds_{number}": questions for number, questions in sorted(rounds.items())},
@@ -297,7 +297,7 @@ def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, 
     before, after = [], []
     for score in scored:
         names = list(score.stages)
-        position = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
+        position = next((index for index, name in enumerate(names) if name.partition("_")[2] == stage), 0)
         if position:  # the stage ran, and another one before it
             before.append(is_right(score.stages[names[position - 1]], rule))
             after.append(is_right(score.stages[names[position]], rule))

@@ -33,7 +33,7 @@ def reward_of(ratios: Sequence[float]) -> float:
     [1.25, 1.0, 0.75, 0.5, 0.25]
     """
     mean = _robust_mean(ratios)
-    return next((reward for least, reward in REWARDS if mean >= least), SLOWEST_REWARD)
+    return next((reward for threshold, reward in REWARDS if mean >= threshold), SLOWEST_REWARD)
 
 
 def r_ves_of(ratios: Sequence[float]) -> float:

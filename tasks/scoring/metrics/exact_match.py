@@ -53,9 +53,9 @@ def exact_match_official(run: ScoredRun) -> Measurement | None:
     if not run.exact_match:
         return None
     compared = _compare_all(run)
-    here = {name: match.officially for name, match in compared.items() if match.by_meaning}
-    unread = [name for name, officially in here.items() if officially is None]
-    here_only = [name for name, officially in here.items() if officially is False]
+    matched_here = {name: match.officially for name, match in compared.items() if match.by_meaning}
+    unread = [name for name, officially in matched_here.items() if officially is None]
+    here_only = [name for name, officially in matched_here.items() if officially is False]
     there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
     total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
     apart = "".join(
@@ -159,4 +159,4 @@ def _keywords(query: Clauses) -> frozenset[str]:
         "in": any(term.operator == "in" for term in conditions.terms),
         "like": any(term.operator == "like" for term in conditions.terms),
     }
-    return frozenset(word for word, there in used.items() if there).union(query.joins)
+    return frozenset(word for word, is_used in used.items() if is_used).union(query.joins)

@@ -55,13 +55,8 @@ class Agent:
 
         Submitting a SQL that was executed is no repetition.
         """
-        executed = [
-            query_key(call["sql"], self.dialect)
-            for turn in self.turns
-            if not turn["submitted"]
-            for call in turn["calls"]
-            if call["sql"]
-        ]
+        calls = [call for turn in self.turns if not turn["submitted"] for call in turn["calls"]]
+        executed = [query_key(call["sql"], self.dialect) for call in calls if call["sql"]]
         return len(executed) - len(set(executed))
 
 
@@ -189,11 +184,13 @@ def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     ]
     schema = run.schemas.get(row.question.database_id)
     return Agent(
-        tuple(record.value for record in records),
-        tuple(map(_cost, records)),
-        tuple(is_right(row.stages.get(turn_step(turn)), run.rule) for turn in range(1, len(records) + 1)),
-        is_right(row.final, run.rule),
-        schema.dialect if schema else "",
+        turns=tuple(record.value for record in records),
+        costs=tuple(map(_cost, records)),
+        right=tuple(
+            is_right(row.stages.get(turn_step(turn)), run.rule) for turn in range(1, len(records) + 1)
+        ),
+        final=is_right(row.final, run.rule),
+        dialect=schema.dialect if schema else "",
     )
 
 

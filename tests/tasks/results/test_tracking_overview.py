@@ -12,7 +12,7 @@ from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
 from tasks.pages.run import BAR, bar, run_document
 from tasks.pages.run_page import RunView, run_page
-from tasks.pages.run_tables import bill_of_run
+from tasks.pages.run_tables import savings_table
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
@@ -199,11 +199,11 @@ def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown
         flex_calls=8,
     )
     report = replace(make_report(), cost=cost)
-    table = bill_of_run(record_of(make_run(), report))
+    table = savings_table(record_of(make_run(), report))
     assert table is not None and table.rows[-1] is not None
     assert table.rows[-1][1:] == ("$1.0000", "-$0.1250", "$0.5000", "$0.6250", "$0.2500", "$0.8750")
     right = report.score.correct
     assert "tier flex: 8 of 10 paid calls" in str(table.caption)
     assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
     for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
-        assert bill_of_run(record_of(make_run(), replace(make_report(), cost=cost))) is None
+        assert savings_table(record_of(make_run(), replace(make_report(), cost=cost))) is None
