@@ -291,15 +291,15 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
 
 def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
     """Apply the overrides of a kind to the content of its file, and validate it."""
-    where: dict[str, str] = {}
+    overridden: dict[str, str] = {}
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
             _put(content, keys, _located(kind, ".".join(keys), value, Path.cwd()), override)
-            where[".".join(keys)] = f"--set {override}"
+            overridden[".".join(keys)] = f"--set {override}"
     folder = path.resolve().parent
     content = {key: _located(kind, key, value, folder) for key, value in content.items()}
-    return _validate(_model_of(KINDS[kind], path, content, where), content, path, where)
+    return _validate(_model_of(KINDS[kind], path, content, overridden), content, path, overridden)
 
 
 def read_settings(model: type[T], path: Path) -> T:
@@ -307,12 +307,12 @@ def read_settings(model: type[T], path: Path) -> T:
     return _validate(model, read_yaml(path), path, {})
 
 
-def _validate(model: type[T], content: Mapping[str, Any], path: Path, where: Mapping[str, str]) -> T:
-    """Validate settings; an error says where each value is, an override if `where` has one for its key."""
+def _validate(model: type[T], content: Mapping[str, Any], path: Path, overridden: Mapping[str, str]) -> T:
+    """Validate settings; an error names the file, or the override that `overridden` has for a key."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, model, path, where)) from None
+        raise ConfigurationError(_explain(error, model, path, overridden)) from None
 
 
 def _absolute(value: Any, folder: Path) -> Any:
@@ -340,13 +340,13 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
 
 
 def _model_of(
-    kind: Kind | None, path: Path, content: Mapping[str, Any], where: Mapping[str, str]
+    kind: Kind | None, path: Path, content: Mapping[str, Any], overridden: Mapping[str, str]
 ) -> type[Settings]:
     """Return the model that validates the content: that of the implementation which the content names."""
     if kind is None:
         return TrackingSettings
     name = content.get(kind.key)
-    source = where.get(kind.key, f"{path}, key {kind.key}")
+    source = overridden.get(kind.key, f"{path}, key {kind.key}")
     if isinstance(name, str) and not kind.registry.has(name):
         raise ConfigurationError(
             f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
@@ -393,21 +393,21 @@ def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) ->
     content[last] = value
 
 
-def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: Mapping[str, str]) -> str:
+def _explain(error: ValidationError, root: type[BaseModel], path: Path, overridden: Mapping[str, str]) -> str:
     """Return a line for each problem of settings: where the value is, what is wrong, and what is valid."""
     lines = []
     for problem in error.errors(include_url=False):
         keys = [str(part) for part in problem["loc"]]
         name = ".".join(keys)
-        set_here = next(
-            (text for key, text in where.items() if _within(key, name) or _within(name, key)), None
+        override = next(
+            (text for key, text in overridden.items() if _within(key, name) or _within(name, key)), None
         )
-        source = set_here or f"{path}, key {name or '(top)'}"
+        source = override or f"{path}, key {name or '(top)'}"
         if problem["type"] == "extra_forbidden":
             valid = _fields_at(root, keys[:-1])
             lines.append(f'{source}: there is no key "{keys[-1]}". {did_you_mean(keys[-1], valid)}')
         elif problem["type"] == "missing":
-            lines.append(f'{set_here or path}: the key "{name}" is missing.')
+            lines.append(f'{override or path}: the key "{name}" is missing.')
         elif problem["type"] == "string_pattern_mismatch" and {"api_key_env", "headers_env"} & {*keys}:
             # The value may be the key itself, so it is not repeated here.
             lines.append(
