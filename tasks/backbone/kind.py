@@ -25,7 +25,7 @@ class BackboneKind:
     # a method `wind_down`, that is called when nothing more is to be sent
     make: Callable[[Any], Backbone]
     settings: type[BackboneSettings] = BackboneSettings  # the model of its settings
-    # finds what would prevent requests, before anything is paid; raises ConfigurationError
+    # finds what would prevent requests, before anything is paid; raises ConfigurationError; `bool` finds nothing
     check: Callable[[Any], object] = bool
     paid: bool = True  # whether replies cost money or time: they are then kept in the reply cache
     replays: bool = False  # whether it answers from a recording
@@ -74,6 +74,7 @@ def _offline(settings: BackboneSettings) -> Backbone:
 
 
 def _usable(settings: BackboneSettings) -> None:
+    """Check that the key's program gives a key, and that the provider's client is installed."""
     if (command := Access.of(settings).command) is not None:
         command.run()
     require(format_of(settings).sdk)

@@ -44,7 +44,7 @@ class UnreadableReplies:
 
     def count(self, label: str | None, calls: Iterable[Call], *, truncated: bool = False) -> None:
         """Count replies of a stage, given its label; restored, cached and truncated ones too."""
-        stage = (label or "").partition(" ")[0]
+        stage = (label or "").partition(" ")[0]  # the label of a repeated stage ends with its number
         if not stage or stage in self._read or not self._limit:
             return
         parses = [call.parse for call in calls]
@@ -174,7 +174,7 @@ class MeteredBackbone:
         return view
 
     def for_candidate(self, index: int) -> "MeteredBackbone":
-        """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
+        """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run that has none."""
         view = self.fresh()
         view._candidate = index
         return view
@@ -373,6 +373,7 @@ class MeteredBackbone:
         return replace(request, origin=replace(self._origin, round=self._requests - 1))
 
     def _count_call(self, request: Request, reply: Reply, parse: str) -> None:
+        """Count the call of a reply; `parse` is how the reply was read, `FAILED` if it was not."""
         round = request.origin.round if request.origin else 0
         self.calls.append(replace(reply.call, parse=parse, round=round))
         self._unreadable_replies.count(self._stage, self.calls[-1:], truncated=reply.truncated)

@@ -37,13 +37,13 @@ class RunResources:
     pace: Pace = field(default_factory=lambda: Pace(None))
     """Whether the run is on time; until then requests are sent in the cheaper tier."""
     report: Callable[[str], object] = bool
-    """Shows in one line how far a batch is."""
+    """Shows in one line how far a batch is; `bool` shows nothing."""
     stop: asyncio.Event | None = None
     """Once this is set, no further request is sent; those in flight are awaited."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
     given_up: Callable[[int], object] = bool
-    """Called with the number of calls in flight that were given up."""
+    """Called with the number of calls in flight that were given up; `bool` does nothing."""
 
 
 def backbone_of(
@@ -84,8 +84,7 @@ async def open_backbone(
             yield backbone
         finally:
             stopping.cancel()
-            cancelled_calls = await backbone.drain(GRACE_S, resources.stop_now)
-            resources.given_up(cancelled_calls)
+            resources.given_up(await backbone.drain(GRACE_S, resources.stop_now))
 
 
 async def _wind_down_at(stop: asyncio.Event | None, backbone: MeteredBackbone) -> None:

@@ -33,7 +33,8 @@ def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | N
         return None
     cache_read = min(usage.cached_input or 0, usage.input)
     cache_write = min(usage.cache_write or 0, usage.input - cache_read)
-    if (cache_write and rates.cache_write is None) or usage.input > (prices.most_input or usage.input):
+    is_too_long = prices.most_input is not None and usage.input > prices.most_input
+    if is_too_long or (cache_write and rates.cache_write is None):
         return None
     total = (
         (usage.input - cache_read - cache_write) * rates.input

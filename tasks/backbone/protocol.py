@@ -158,8 +158,8 @@ def as_texts(messages: Iterable[Message]) -> Iterator[Message]:
 def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages of a request from its canonical form, without those that were known before."""
     return tuple(
-        Message(role, content, calls=tuple(ToolCall(*call) for calls in called for call in calls))
-        for role, content, *called in canonical["messages"]
+        Message(role, content, calls=tuple(ToolCall(*call) for call in (calls[0] if calls else ())))
+        for role, content, *calls in canonical["messages"]  # a message without tool calls has two parts
     )
 
 
@@ -220,7 +220,7 @@ def stored_text(reply: Reply) -> str:
 
 
 def with_calls(reply: Reply) -> Reply:
-    """Return a reply whose text is such an object with its text and its tool calls; ValueError if it is none."""
+    """Return a reply, given with its `stored_text`, with its text and tool calls; ValueError if it has none."""
     try:
         content = json.loads(reply.text)
         calls = tuple(ToolCall(name, arguments, id=id) for id, name, arguments in content[TOOL_CALLS])

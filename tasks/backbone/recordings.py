@@ -67,7 +67,7 @@ _line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)
 def read_recording(path: Path) -> Recording:
     """Read a recording; of lines with the same origin, which must have the same reply, the first counts."""
     try:
-        content = read_file(Path(path))
+        content = read_file(path)
     except OSError as error:
         raise ConfigurationError(
             f"The recording {path} cannot be read: {error.strerror}. Make one with "
@@ -84,11 +84,7 @@ def read_recording(path: Path) -> Recording:
                 f"{path}: lines {first_number} and {number} give different replies for {reply.origin}. "
                 "Take one of them out."
             )
-    return Recording(
-        Path(path),
-        hashlib.sha256(content).hexdigest(),
-        tuple(first_reply for _, first_reply in lines.values()),
-    )
+    return Recording(path, hashlib.sha256(content).hexdigest(), tuple(reply for _, reply in lines.values()))
 
 
 def write_recording(
@@ -100,7 +96,7 @@ def write_recording(
     """
     count = 0
     try:
-        with atomic_write(Path(path)) as draft, draft.open("w", encoding="utf-8", errors="replace") as file:
+        with atomic_write(path) as draft, draft.open("w", encoding="utf-8", errors="replace") as file:
             for reply in replies:
                 line = asdict(reply)
                 if not reply.tool_calls:
@@ -224,14 +220,13 @@ class RecordedBackbone:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        of_question = self._by_origin.get(request.origin)
-        recorded = (
-            of_question if of_question and of_question.request == digest else self._by_request.get(digest)
-        )
+        at_position = self._by_origin.get(request.origin)
+        is_same_request = at_position is not None and at_position.request == digest
+        recorded = at_position if is_same_request else self._by_request.get(digest)
         if recorded is not None:
             self.served.by_request += 1
-        elif self.match == "stage" and of_question:
-            recorded = of_question
+        elif self.match == "stage" and at_position:
+            recorded = at_position
             self.served.by_stage += 1
         else:
             self.served.missing += 1
@@ -258,11 +253,9 @@ class RecordedBackbone:
         missing = f"no recorded reply for {origin} in {self.recording.path}"
         if origin in self._by_origin:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
-        other = next(
-            (reply.database for reply in self._by_origin.values() if str(reply.origin) == str(origin)), None
-        )
-        if other:
-            return f"{missing}: the one there is about the database {other}, not {origin.database}"
+        databases = (reply.database for reply in self._by_origin.values() if str(reply.origin) == str(origin))
+        if database := next(databases, None):
+            return f"{missing}: the one there is about the database {database}, not {origin.database}"
         return missing
 
 

@@ -71,7 +71,7 @@ class FlexWait:
         self._until = asyncio.get_running_loop().time() + wait_s
         self._pace = pace
         self._pause = FIRST_PAUSE_S
-        self._over = False
+        self._over = False  # whether the wait has ended: the call is sent in the standard tier
         self.refusals = 0  # for lack of capacity
 
     @property
@@ -91,9 +91,9 @@ class FlexWait:
         return 0.0 if self._over else seconds
 
 
-async def stopped_within(seconds: float, stop: asyncio.Event) -> bool:
-    """Wait some seconds, or until `stop` is set; return whether it is."""
+async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait some seconds, or until `event` is set; return whether it is."""
     try:
-        return await asyncio.wait_for(stop.wait(), seconds)
+        return await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return False

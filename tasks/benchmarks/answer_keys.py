@@ -17,6 +17,7 @@ A benchmark and a file of ids and SQL answer the questions that they have. To th
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -219,11 +220,11 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
         except ValidationError as error:
             problems += [f"{where}: {problem}" for problem in _problems_in_words(error, item)]
             continue
-        wrong = [f"{where}: {problem}" for problem in _problems(entry, official)]
+        faults = [f"{where}: {problem}" for problem in _problems(entry, official)]
         if entry.question_id in entries:
-            wrong.append(f"{where}: the question has a correction above; put all of its SQL into one")
-        problems += wrong
-        if not wrong:
+            faults.append(f"{where}: the question has a correction above; put all of its SQL into one")
+        problems += faults
+        if not faults:
             entries[entry.question_id] = entry
     return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
 
@@ -293,7 +294,7 @@ def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
 
 
 def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    for row in (row for file in files if file.suffix == ".json" for row in read_objects(file)):
+    for row in chain.from_iterable(read_objects(file) for file in files if file.suffix == ".json"):
         if (reason := row.first(REASON_NAMES)) and row.question_id:
             yield row.question_id, str(reason)
 
@@ -309,14 +310,14 @@ def _key(
     """Return the key of a file of golds: an entry for each question whose gold or text is not the official one."""
     entries: dict[str, KeyEntry] = {}
     absent = set()
-    elsewhere = []
+    of_other_database = []
     for identity, question in official.questions.items():
         # of a question that is repeated word for word, the key has the first
         answer = answers.get(identity) or answers.get(identity.removesuffix("-2"))
         if answer is None:
             absent.add(identity)
         elif answer.database_id and answer.database_id.lower() != question.database_id.lower():
-            elsewhere.append(f"question {identity} ({answer.database_id} for {question.database_id})")
+            of_other_database.append(f"question {identity} ({answer.database_id} for {question.database_id})")
         else:
             entry = KeyEntry(
                 question_id=identity,
@@ -331,13 +332,13 @@ def _key(
             if not (same_sql(answer.sqls, golds, official.dialect) and entry.has_text_of(question)):
                 entries[identity] = entry
     unknown = [identity for identity in answers if identity not in official.questions]
-    problems = list(_about(unknown, elsewhere, answers, official, unknown_allowed))
+    problems = list(_problems_of_golds(unknown, of_other_database, answers, official, unknown_allowed))
     return AnswerKey(name, files[0], files_digest(files), entries, frozenset(absent), tuple(problems))
 
 
-def _about(
+def _problems_of_golds(
     unknown: Sequence[str],
-    elsewhere: Sequence[str],
+    of_other_database: Sequence[str],
     answers: Mapping[str, KeyAnswer],
     official: Official,
     unknown_allowed: bool,
@@ -346,10 +347,10 @@ def _about(
     if not answers:
         yield "it has no answer"
     elif len(unknown) == len(answers):
-        like = next(iter(official.questions), "")
+        example = next(iter(official.questions), "")
         yield (
             f"none of its {len(answers):,} ids is a question of {official.name}. They look like "
-            f'"{unknown[0]}", the benchmark\'s like "{like}". It is the key of another benchmark'
+            f'"{unknown[0]}", the benchmark\'s like "{example}". It is the key of another benchmark'
         )
     elif unknown and not unknown_allowed:
         near = did_you_mean(unknown[0], official.questions)
@@ -357,8 +358,8 @@ def _about(
             f"{official.name} has no such {'question' if len(unknown) == 1 else 'questions'}: {shorten(unknown, 10)}"
             + (f". {near}" if near.startswith("Did") else "")
         )
-    if elsewhere:
+    if of_other_database:
         yield (
-            f"it names another database than the benchmark for {counted(len(elsewhere), 'question')}: "
-            f"{shorten(elsewhere, 5)}. It is the key of another benchmark or revision"
+            f"it names another database than the benchmark for {counted(len(of_other_database), 'question')}: "
+            f"{shorten(of_other_database, 5)}. It is the key of another benchmark or revision"
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -69,8 +70,9 @@ class Benchmark(Split):
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
         """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
-        further = (sql for sqls in self.further_gold.values() for sql in sqls)
-        of_keys = (sql for key in self.keys for entry in key.entries.values() for sql in entry.sql)
+        further = chain.from_iterable(self.further_gold.values())
+        entries = chain.from_iterable(key.entries.values() for key in self.keys)
+        of_keys = chain.from_iterable(entry.sql for entry in entries)
         sqls = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
         return frozenset(map(sql_fingerprint, sqls))
 
@@ -99,6 +101,7 @@ class Benchmark(Split):
 
     @cached_property
     def _training_ddl(self) -> Mapping[str, str]:
+        """CREATE TABLE statements of training databases in Parquet files of training questions, by database id."""
         files = [path for path in self.train_files if path.suffix.lower() == ".parquet" and path.is_file()]
         return {name: ddl for path in files for name, ddl in parquet_schemas(path).items()}
 
@@ -183,19 +186,19 @@ def load_benchmark(
     other_revision = tuple(notes_on_revision(settings, folder))
     split = replace(split, notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)))
     tables = folder / settings.tables
-    described = settings.tables and (tables.is_file() or not settings.url)
+    has_schemas = settings.tables and (tables.is_file() or not settings.url)
     benchmark = Benchmark(
         **{part.name: getattr(split, part.name) for part in fields(split)},
         settings=settings,
         layout=layout,
         folder=folder,
         question_files=files,
-        schemas=layout.read_schemas(tables) if described else {},
+        schemas=layout.read_schemas(tables) if has_schemas else {},
         missing={},
         other_revision=other_revision,
     )
     # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
-    engine = engine_of(benchmark.location("x"))
+    engine = engine_of(benchmark.location("x"))  # of any name: all databases are of one engine
     if settings.transpile_predictions:
         dialect_named(settings.transpile_predictions)
     benchmark = translated(benchmark, engine)

@@ -54,7 +54,8 @@ def make_benchmark(
     _demand_ids(rows, questions)
     folder = output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    for identity, location in databases.items() if engine.copied else ():
+    copied = databases if engine.copied else {}
+    for identity, location in copied.items():
         target = folder / "dev_databases" / identity / f"{identity}.sqlite"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(location.path, target)
@@ -152,10 +153,10 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
 def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
     rows_by_id: dict[str, Row] = {}
     for row, question in zip(rows, questions, strict=True):
-        id_ = question["question_id"]
-        if id_ in rows_by_id:
+        key = question["question_id"]
+        if key in rows_by_id:
             raise DataError(
-                f'{row.file}, {row.where}: the question id "{id_}" is also that of {rows_by_id[id_].where}. Give each '
+                f'{row.file}, {row.where}: the question id "{key}" is also that of {rows_by_id[key].where}. Give each '
                 "question an id of its own, or leave all ids out: then the questions are numbered from 0."
             )
-        rows_by_id[id_] = row
+        rows_by_id[key] = row

@@ -160,7 +160,7 @@ def _columns(connection: sqlite3.Connection) -> Columns:
 
 
 def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row], path: Path) -> None:
-    reads = [CONVERTERS.get(column["type"], str) for column in columns]
+    converters = [CONVERTERS.get(column["type"], str) for column in columns]
     table = path.stem.replace('"', '""')
     places = ", ".join("?" * len(columns))
     insert = f'INSERT INTO "{table}" VALUES ({places})'
@@ -169,7 +169,7 @@ def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row],
         for number, fields in read_csv(path, [column["name"] for column in columns]):  # noqa: B007 - for the error
             row = [
                 None if field == NULL else convert(field)
-                for convert, field in zip(reads, fields, strict=True)
+                for convert, field in zip(converters, fields, strict=True)
             ]
             connection.execute(insert, row)
     except (sqlite3.Error, ValueError, OverflowError) as error:

@@ -99,6 +99,7 @@ def one_line(text: str) -> str:
 
 
 def _repair(run: re.Match[str]) -> str:
+    """Return what was read as latin-1 as the UTF-8, or else the cp1252, that it is."""
     try:
         return run[0].encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:

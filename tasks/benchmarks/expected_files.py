@@ -23,14 +23,14 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
     absent += [path.name for path in (*tables, *folders) if not path.exists()]
     if folder.is_dir() and not absent:
         return files
-    wrong = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
+    fault = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
     names = ", ".join(filter(None, (*settings.question_files, settings.tables, *settings.database_folders)))
     no_tables = (
         f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
         if absent == [settings.tables]
         else ""
     )
-    raise DataError(f"{settings.name}: {wrong}. Looked there for {names}.{no_tables} {where_from(settings)}")
+    raise DataError(f"{settings.name}: {fault}. Looked there for {names}.{no_tables} {where_from(settings)}")
 
 
 def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:

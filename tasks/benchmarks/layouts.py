@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -144,15 +145,17 @@ class Layout:
             questions.append(self.question(row, identity))
             if self.has_gold:
                 gold[identity], *others = row.texts(self.sql_keys)
-                further |= {identity: tuple(others)} if others else {}
+                if others:
+                    further[identity] = tuple(others)
         if not questions:
             raise DataError(f"{path} holds no question.")
-        notes = (
+        note = (
             f"{counted(len(repeated), 'question', 'is')} repeated word for word in {path.name}. Each repetition "
-            f"counts, under the id {', '.join(repeated)}.",
+            f"counts, under the id {', '.join(repeated)}."
         )
+        notes = (note,) if repeated else ()
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Split(tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further)
+        return Split(tuple(questions), gold, digest, notes=notes, further_gold=further)
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split."""
@@ -187,19 +190,17 @@ def joined(splits: Sequence[Split], names: Sequence[str], digest: str) -> Split:
     """Return several splits as one; where any ids are equal, each is preceded by the name of its split."""
     ids = [question.id for split in splits for question in split.questions]
     prefixes = [f"{name}-" for name in names] if len(set(ids)) < len(ids) else [""] * len(splits)
-    parts = list(zip(prefixes, splits, strict=True))
-    return Split(
-        tuple(
-            replace(question, id=prefix + question.id)
-            for prefix, part in parts
-            for question in part.questions
-        ),
-        {prefix + identity: sql for prefix, part in parts for identity, sql in part.gold.items()},
-        digest,
-        {prefix + identity: results for prefix, part in parts for identity, results in part.results.items()},
-        tuple(note for split in splits for note in split.notes),
-        {prefix + identity: sqls for prefix, part in parts for identity, sqls in part.further_gold.items()},
-    )
+    questions: list[Question] = []
+    gold: dict[str, str] = {}
+    results: dict[str, GoldResults] = {}
+    further_gold: dict[str, tuple[str, ...]] = {}
+    for prefix, split in zip(prefixes, splits, strict=True):
+        questions += [replace(question, id=prefix + question.id) for question in split.questions]
+        gold |= {prefix + identity: sql for identity, sql in split.gold.items()}
+        results |= {prefix + identity: accepted for identity, accepted in split.results.items()}
+        further_gold |= {prefix + identity: sqls for identity, sqls in split.further_gold.items()}
+    notes = tuple(chain.from_iterable(split.notes for split in splits))
+    return Split(tuple(questions), gold, digest, results, notes, further_gold)
 
 
 def layout_of(name: str) -> Layout:
@@ -357,7 +358,7 @@ def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) 
         order = row.content.get("ignore_order", False)
         if not isinstance(order, bool):
             raise DataError(f'{row.location}: "ignore_order" must be true or false, not {json.dumps(order)}.')
-        results[name] = GoldResults(files, _positions(row, len(files)), order)
+        results[name] = GoldResults(files, _positions(row, len(files)), ignore_order=order)
     return results
 
 
@@ -365,7 +366,9 @@ def _positions(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
     """Read `condition_cols`: positions for every file, or a list of them for each file."""
     value: Any = row.content.get("condition_cols") or []
     per_file = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
-    lists = (value * files if len(value) == 1 else value) if per_file else [value] * files
+    lists = value if per_file else [value]
+    if len(lists) == 1:
+        lists = lists * files
     if len(lists) < files or not all(map(_is_list_of_positions, lists)):
         raise DataError(
             f'{row.location}: "condition_cols" must be a list of positions from 0, or one such list for each of the '

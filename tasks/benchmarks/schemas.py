@@ -75,7 +75,8 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
                 columns[table].append(Column(name, kind))
         primary_keys: list[list[str]] = [[] for _ in table_names]
         for key in entry["primary_keys"]:
-            for index in key if isinstance(key, list) else [key]:
+            indices = key if isinstance(key, list) else [key]
+            for index in indices:
                 table, name = column_names[index]
                 primary_keys[table].append(name)
         tables = tuple(

@@ -34,6 +34,7 @@ class Deadline:
         self._alarm.cancel()
 
     def _end(self) -> None:
+        """End the block if its time is over; otherwise set the timer again."""
         now = self._loop.time()
         if now < self._due:
             self._alarm = self._loop.call_at(self._due, self._end)

@@ -18,8 +18,8 @@ MAX_PIPE = 1 << 28
 
 def require_file(path: Path) -> None:
     """Make sure that what a user names is no device or pipe, which may have no end; OSError if it is, or is absent."""
-    kind = path.stat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
 
 

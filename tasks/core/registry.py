@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         self.kind = kind  # what the implementations are, for messages: "pipeline"
         self._package = package  # module, or package of modules, that registers the built-in ones
         self._group = group  # group of entry points under which installed packages offer theirs
-        self._found: dict[str, T] = {}
+        self._implementations: dict[str, T] = {}
         self._imported = False
         self._lock = threading.RLock()
 
@@ -53,10 +53,10 @@ class Registry(Generic[T]):
         """Return a decorator that registers an implementation under a name that no other one has."""
 
         def decorate(implementation: U) -> U:
-            other = self._found.get(name)
+            other = self._implementations.get(name)
             if other not in (None, implementation):
                 raise ValueError(f'two implementations of {self.kind} "{name}": {other} and {implementation}')
-            self._found[name] = cast(T, implementation)
+            self._implementations[name] = cast(T, implementation)
             return implementation
 
         return decorate
@@ -64,7 +64,7 @@ class Registry(Generic[T]):
     def names(self) -> tuple[str, ...]:
         """Return the names of the built-in ones and of those of installed packages, in alphabetical order."""
         self._import_built_in()
-        return tuple(sorted({*self._found, *self.offered()}))
+        return tuple(sorted({*self._implementations, *self.offered()}))
 
     def offered(self) -> tuple[str, ...]:
         """Return the names that installed packages offer, without importing anything."""
@@ -77,15 +77,15 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Return the implementation of a name, or of `path/to/file.py:attribute`."""
         self._import_built_in()
-        if name in self._found:
-            return self._found[name]
-        for point in _entry_points(tuple(sys.path)).select(group=self._group, name=name):
-            _PACKAGES.add(point.module.partition(".")[0])
+        if name in self._implementations:
+            return self._implementations[name]
+        for entry_point in _entry_points(tuple(sys.path)).select(group=self._group, name=name):
+            _PACKAGES.add(entry_point.module.partition(".")[0])
             try:
-                offered: T = point.load()
+                offered: T = entry_point.load()
             except Exception as error:
                 raise ConfigurationError(
-                    f'The {self.kind} "{name}" of the entry point {point.value} cannot be imported: '
+                    f'The {self.kind} "{name}" of the entry point {entry_point.value} cannot be imported: '
                     f"{described(error)}"
                 ) from error
             self.register(name)(offered)

@@ -149,10 +149,10 @@ def duration(value: float | None) -> str:
     if value is None:
         return DASH
     whole = round(value)
-    for size, unit, small_size, small in ((3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            rest = whole % size // small_size
-            return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
+    for unit_s, unit, smaller_s, smaller_unit in ((3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit_s:
+            rest = whole % unit_s // smaller_s
+            return f"{whole // unit_s} {unit}" + (f" {rest} {smaller_unit}" if rest else "")
     return f"{whole} s"
 
 

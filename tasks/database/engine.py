@@ -7,6 +7,7 @@ An engine is one module that registers an `Engine`:
 In a package of one's own, an entry point of the group `crosscheck.engines` names it.
 """
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -264,8 +265,7 @@ class Values(ABC):
         if condition is None:
             return []
         name = quoted(column, self.dialect)
-        source = self.source(table)
-        first = f"(SELECT {name} FROM {source} WHERE {condition} LIMIT {among}) AS first_numbers"
+        first = f"(SELECT {name} FROM {self.source(table)} WHERE {condition} LIMIT {among}) AS first_numbers"
         order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
         return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]
 
@@ -280,4 +280,4 @@ def _fits(number: object) -> bool:
     """Return whether SQLite can hold a number: finite, and no longer than 64 bits if it is whole."""
     if isinstance(number, int):
         return -(2**63) <= number < 2**63
-    return isinstance(number, float) and number == number and abs(number) != float("inf")
+    return isinstance(number, float) and math.isfinite(number)

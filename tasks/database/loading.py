@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -211,11 +212,10 @@ class _Source:
 
     def _add(self, table: Table) -> None:
         """Add a table to the metadata, with the types that its values need."""
-        foreign = {
-            name for key in self.schema.foreign_keys if key.table == table.name for name in key.columns
-        }
+        foreign_keys = [key for key in self.schema.foreign_keys if key.table == table.name]
+        foreign_columns = set(chain.from_iterable(key.columns for key in foreign_keys))
         columns: list[sa.Column[Any]] = []
-        keyless = []
+        unfit_for_key = []
         for column in table.columns:
             classes, length = self._surveys[table.name].columns[column.name]
             kind = _kind(column, classes)
@@ -225,8 +225,8 @@ class _Source:
                 )
             too_long = kind == "text" and length > MAX_IN_KEY
             if column.name in table.primary_key and ("null" in classes or kind == "blob" or too_long):
-                keyless.append(column.name)
-            in_key = column.name in table.primary_key or column.name in foreign
+                unfit_for_key.append(column.name)
+            in_key = column.name in table.primary_key or column.name in foreign_columns
             columns.append(
                 sa.Column(
                     sa.sql.quoted_name(self._folded(column.name), True),
@@ -237,7 +237,7 @@ class _Source:
             )
         name = self._folded(table.name)
         copy = sa.Table(sa.sql.quoted_name(name, True), self.metadata, *columns)
-        if keyless:
+        if unfit_for_key:
             self.notes.append(
                 f"{table.name}: without its primary key, which has NULL, a BLOB or a long text."
             )
@@ -376,8 +376,8 @@ def _add_foreign_keys(connection: "sa.Connection", source: _Source) -> None:
     is_mysql = connection.dialect.name == "mysql"
     inspector = sa.inspect(connection)
     for key in source.foreign_keys():
-        there = inspector.get_foreign_keys(key.table.name) if is_mysql else ()
-        if any(present["constrained_columns"] == key.column_keys for present in there):
+        existing_keys = inspector.get_foreign_keys(key.table.name) if is_mysql else ()
+        if any(existing["constrained_columns"] == key.column_keys for existing in existing_keys):
             continue
         # a statement of MySQL that changes a table ends every transaction
         nested = nullcontext() if is_mysql else connection.begin_nested()

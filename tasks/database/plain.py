@@ -101,9 +101,9 @@ def _time(value: time) -> str:
 
 def _interval(value: timedelta) -> str:
     """Return an interval of days and time: `1 day 02:03:04`."""
-    seconds = abs(value) - timedelta(days=abs(value).days)
-    sign = "-" if value < timedelta(0) else ""
     days = abs(value).days
+    seconds = abs(value) - timedelta(days=days)
+    sign = "-" if value < timedelta(0) else ""
     clock = (datetime(1, 1, 1, tzinfo=UTC) + seconds).time().isoformat()
     if not days:
         return sign + clock
@@ -121,6 +121,7 @@ def _with_plain_keys(value: Any) -> Any:
 
 
 def _in_json(value: Any) -> Any:
+    """Return a value as one that JSON can have: a list for a tuple, hexadecimal digits for bytes."""
     value = plain(value)
     if isinstance(value, tuple):
         return list(value)

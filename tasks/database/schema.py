@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from tasks.core.records import ColumnName, ColumnValues, Link
@@ -90,8 +91,8 @@ class Schema:
         content = [
             self.database_id,
             self.dialect,
-            [asdict(t) for t in self.tables],
-            [asdict(k) for k in self.foreign_keys],
+            [asdict(table) for table in self.tables],
+            [asdict(key) for key in self.foreign_keys],
         ]
         return hashlib.sha256(json.dumps(content, default=repr, ensure_ascii=False).encode()).hexdigest()
 
@@ -121,14 +122,15 @@ class Schema:
         cannot show it. An empty link falls back to the full schema.
         """
         kept = {(name.table.lower(), name.column.lower()) for name in link.columns}
-        tables = tuple(
-            replace(table, columns=columns)
-            for table in self.tables
-            if (columns := tuple(c for c in table.columns if (table.name.lower(), c.name.lower()) in kept))
-        )
+        tables = []
+        for table in self.tables:
+            name = table.name.lower()
+            columns = tuple(column for column in table.columns if (name, column.name.lower()) in kept)
+            if columns:
+                tables.append(replace(table, columns=columns))
         if not tables:
             return self
-        return Schema(self.database_id, tables, united(tables, self.foreign_keys), dialect=self.dialect)
+        return replace(self, tables=tuple(tables), foreign_keys=united(tables, self.foreign_keys))
 
     def limited_to(self, tables: Iterable[str]) -> "Schema":
         """Return the schema with these tables only, in full; the whole schema where it has none of them."""
@@ -145,7 +147,7 @@ class Schema:
     def described(self, descriptions: Descriptions) -> "Schema":
         """Return the schema with descriptions, which take precedence over those that its columns have."""
 
-        def described(name: ColumnName, column: Column) -> Column:
+        def with_description(name: ColumnName, column: Column) -> Column:
             about = descriptions.get((name.table.lower(), name.column.lower()), ColumnDescription())
             return replace(
                 column,
@@ -153,7 +155,7 @@ class Schema:
                 value_description=about.value_description or column.value_description,
             )
 
-        return self._with_columns(described)
+        return self._with_columns(with_description)
 
     def with_values(self, values: Iterable[ColumnValues]) -> "Schema":
         """Return the schema with the given values as its columns' samples; columns without any have none.
@@ -184,7 +186,7 @@ def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[For
     by_name = {table.name.lower(): table for table in tables}
     kept: dict[ForeignKey, None] = {}
     covered: set[ForeignKey] = set()
-    for key in (key for source in sources for key in source):
+    for key in chain.from_iterable(sources):
         spelled = _spelled(key, by_name)
         if spelled is None or spelled in kept or spelled in covered:
             continue
@@ -209,6 +211,7 @@ def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
 
 
 def _columns(table: Table, names: Iterable[str]) -> tuple[str, ...] | None:
+    """Return names of columns as the table spells them; None if one of them is not there."""
     spelling = {column.name.lower(): column.name for column in table.columns}
     spelled = tuple(spelling.get(name.lower()) for name in names)
     return None if None in spelled else tuple(name for name in spelled if name is not None)

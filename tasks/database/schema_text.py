@@ -288,14 +288,14 @@ def _percent(share: float) -> str:
     return f"{min(max(round(100 * share), 1), 99 if share < 1 else 100)} %"
 
 
-def _values_line(table: Table, most: int, dialect: str, longest: int) -> str:
-    columns = ", ".join(_with_examples(column, most, dialect, longest) for column in table.columns)
+def _values_line(table: Table, rows: int, dialect: str, longest: int) -> str:
+    columns = ", ".join(_with_examples(column, rows, dialect, longest) for column in table.columns)
     return f"{_view(table)}{quoted(table.name, dialect)}({columns})"
 
 
-def _with_examples(column: Column, most: int, dialect: str, longest: int) -> str:
+def _with_examples(column: Column, rows: int, dialect: str, longest: int) -> str:
     name = quoted(column.name, dialect)
-    examples = [literal(value, longest) for value in column.samples[:most] if _is_example(value, longest)]
+    examples = [literal(value, longest) for value in column.samples[:rows] if _is_example(value, longest)]
     return f"{name}: {' | '.join(examples)}" if examples else name
 
 

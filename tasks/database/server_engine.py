@@ -74,7 +74,7 @@ class ServerConnection(Connection):
     def __init__(self, location: Location) -> None:
         self.errors = (self.driver().Error, RefusedError, UnicodeError)
         self._location = location
-        self._connection = self._connected()
+        self._connection = self._connect()
         self._started = False  # whether the query has given a row
         self._deadline = QueryDeadline(0.0)
         with self._available():
@@ -142,6 +142,7 @@ class ServerConnection(Connection):
         return _Cursor(columns, rows, partial(self._end, watchdog))
 
     def _end(self, watchdog: "Watchdog", finished: bool) -> None:
+        """End a query; a session in which the watchdog has acted is closed."""
         if watchdog.stop():
             self.close()
         else:  # at once: the transaction keeps the tables from being altered or dropped
@@ -169,7 +170,7 @@ class ServerConnection(Connection):
         if not isinstance(error, self.driver().Error) or not self.is_unreachable(error) or self._started:
             return False
         self.close()
-        self._connection = self._connected()
+        self._connection = self._connect()
         return True
 
     @contextmanager
@@ -179,7 +180,7 @@ class ServerConnection(Connection):
         except self.driver().Error as error:
             raise DatabaseUnavailableError(f"{self._location}: {self.message(error)}") from error
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         with self._available():
             connection = self.open(self._location)
             ((running,),) = rows_of(connection, self.running)

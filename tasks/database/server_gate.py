@@ -77,7 +77,7 @@ def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[SqlToken]:
     With `escapes`, a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES); with
     `ansi`, double quotes are around names (ANSI_QUOTES).
     """
-    pattern = _mysql(escapes, ansi)
+    pattern = _mysql_pattern(escapes, ansi)
     position = 0
     while match := pattern.match(sql, position):
         # a text in double quotes is in the group `name_` or `string_`
@@ -86,7 +86,7 @@ def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[SqlToken]:
 
 
 @cache
-def _mysql(escapes: bool, ansi: bool) -> re.Pattern[str]:
+def _mysql_pattern(escapes: bool, ansi: bool) -> re.Pattern[str]:
     inner = _ESCAPED if escapes else _PLAIN
     double = '(?P<name_>"(?:[^"]++|"")*+")' if ansi else f'(?P<string_>"{inner % {"mark": chr(34)}}")'
     return re.compile(_MYSQL % (inner % {"mark": "'"}, double))
@@ -199,10 +199,8 @@ def _refused_words(token: SqlToken, following: str) -> str:
     if token.kind != "word":
         return ""
     pair = f"{token.text} {following}"
-    if token.text in ("into", "procedure"):
-        return pair.upper()
     locks = pair in ("for update", "for share", "lock in", "next value")
-    return pair.upper() if locks else ""
+    return pair.upper() if locks or token.text in ("into", "procedure") else ""
 
 
 def _refused_schema(tokens: Sequence[SqlToken], index: int) -> str:
@@ -240,11 +238,11 @@ def _is_allowed_before_parenthesis(tokens: Sequence[SqlToken], index: int) -> bo
 
 def _is_followed_by_as(tokens: Sequence[SqlToken], index: int) -> bool:
     """Return whether the parenthesis at a place holds names only and ends before `AS (`, as in WITH."""
-    for at in range(index + 1, len(tokens) - 2):
-        if tokens[at] == SqlToken("sign", "("):
+    for place in range(index + 1, len(tokens) - 2):
+        if tokens[place] == SqlToken("sign", "("):
             return False
-        if tokens[at] == SqlToken("sign", ")"):
-            return tokens[at + 1] == SqlToken("word", "as") and tokens[at + 2] == SqlToken("sign", "(")
+        if tokens[place] == SqlToken("sign", ")"):
+            return tokens[place + 1] == SqlToken("word", "as") and tokens[place + 2] == SqlToken("sign", "(")
     return False
 
 

@@ -127,12 +127,12 @@ def set_aside(path: Path, seen: tuple[int, int] | None, problem: str, loss: str)
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Let no other process replace damaged files of a folder, or create the warehouse or the demo, in the meantime."""
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def damage(path: Path) -> str:
@@ -151,12 +151,12 @@ def damage(path: Path) -> str:
                 connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
             )
         # The journal first: another process may move its pages into the file, and remove it, at any moment.
-        cut = not file_size(path.with_name(f"{path.name}-wal")) and path.stat().st_size < pages * size
+        is_cut_off = not file_size(path.with_name(f"{path.name}-wal")) and path.stat().st_size < pages * size
     except sqlite3.Error as error:
         return str(error) if is_damage(error) else ""
     except FileNotFoundError:  # set aside meanwhile
         return ""
-    return "it is cut off" if cut else ""
+    return "it is cut off" if is_cut_off else ""
 
 
 @dataclass(frozen=True)

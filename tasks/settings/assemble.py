@@ -26,7 +26,7 @@ from tasks.settings.pipeline import without_demonstrations
 def evaluation_settings(choice: EvaluationChoice) -> EvaluationSettings:
     """Read the settings that a user names and put them together."""
     for override in choice.overrides:
-        parse_override(override)
+        parse_override(override)  # an error where it is malformed, before any file is read
     conf = find_conf()
     chosen = _chosen(conf, choice, choice.overrides)
     return EvaluationSettings(

@@ -48,13 +48,12 @@ class Settings(Described, BaseModel):
         """
         if not isinstance(content, dict):
             return content
-        defaults = {name: field.default for name, field in cls.model_fields.items()}
-        return {
-            name: {**default.model_dump(exclude_unset=True), **value}
-            if isinstance(default := defaults.get(name), Settings) and isinstance(value, dict)
-            else value
-            for name, value in content.items()
-        }
+        completed = dict(content)
+        for name, value in content.items():
+            field = cls.model_fields.get(name)
+            if field and isinstance(field.default, Settings) and isinstance(value, dict):
+                completed[name] = {**field.default.model_dump(exclude_unset=True), **value}
+        return completed
 
     @field_validator("*", mode="before")
     @classmethod

@@ -146,7 +146,9 @@ def key_name(item: str) -> str:
     ('corrections', 'mine', 'arcwise')
     """
     match = _NAMED_KEY.fullmatch(item)
-    return match[1] if match else Path(item).stem if item.lower().endswith(_KEY_ENDINGS) else item
+    if match:
+        return match[1]
+    return Path(item).stem if item.lower().endswith(_KEY_ENDINGS) else item
 
 
 def key_reference(item: str) -> str:
@@ -167,6 +169,7 @@ def key_in_folder(item: str, folder: Path) -> str:
 def check_key_names(items: tuple[str, ...]) -> None:
     """Check that each key has a name of its own, which no other score has; ValueError if it has not."""
     rules = get_args(Rule)
+    rule_endings = tuple(f"_{rule}" for rule in rules)
     names = [key_name(item) for item in items]
     for name in names:
         if not _KEY_NAME.fullmatch(name):
@@ -175,7 +178,5 @@ def check_key_names(items: tuple[str, ...]) -> None:
             )
         if names.count(name) > 1:
             raise ValueError(f'two keys have the name "{name}": give one of them another, NAME=FILE')
-        if name in (*rules, OFFICIAL, "without_quarantine", DECIDED) or name.endswith(
-            tuple(f"_{r}" for r in rules)
-        ):
+        if name in (*rules, OFFICIAL, "without_quarantine", DECIDED) or name.endswith(rule_endings):
             raise ValueError(f'"{name}" cannot be the name of a key, another score has it: write NAME=FILE')

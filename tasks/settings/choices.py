@@ -65,7 +65,8 @@ class Labels(Settings):
 
 def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
     """Return what a user writes on runs, tags as `--tag` takes them: `team=search`."""
-    pairs = {key.strip(): value.strip() for key, _, value in (tag.partition("=") for tag in tags)}
+    partitions = [tag.partition("=") for tag in tags]
+    pairs = {key.strip(): value.strip() for key, _, value in partitions}
     if wrong := [tag for tag in tags if not all(part.strip() for part in tag.partition("="))]:
         raise ConfigurationError(
             f"--tag {wrong[0]}: write a name and a value, for example --tag team=search."

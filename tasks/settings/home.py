@@ -128,8 +128,7 @@ def _resolved(location: Path | str) -> Path:
 
 def find_conf() -> Path:
     """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`."""
-    setting = os.environ.get("CROSSCHECK_CONF")
-    path = _resolved(setting or SHIPPED_CONF)
+    path = _resolved(os.environ.get("CROSSCHECK_CONF") or SHIPPED_CONF)
     if not path.is_dir():
         raise ConfigurationError(
             f"There is no configuration folder {path}. Set CROSSCHECK_CONF to a folder with benchmarks/, backbones/, "

@@ -43,16 +43,16 @@ class Kind:
         return tuple(name for name in defined_in(module) if self._model_of(getattr(module, name)))
 
     def _model_of(self, implementation: Any) -> type[Settings] | None:
+        """Return the settings model of an implementation; None if it has none of this kind."""
         model = getattr(implementation, "settings", None)
         return model if isinstance(model, type) and issubclass(model, self.base) else None
 
     def model(self, content: Mapping[str, Any]) -> type[Settings]:
         """Return the model for the content of a file; the base where the content names no implementation."""
         name = content.get(self.key)
-        if not isinstance(name, str):
-            default = self.base.model_fields[self.key].default
-            name = default if name is None and isinstance(default, str) else None
         if name is None:
+            name = self.base.model_fields[self.key].default
+        if not isinstance(name, str):  # the base then says that it is missing or no text
             return self.base
         model = self._model_of(self.registry.get(name))
         if model is None:

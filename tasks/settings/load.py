@@ -103,7 +103,9 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
     another price. Prices that depend on the time of day are not used.
     """
     prices = settings.prices
-    if prices is not None and prices.model in (None, settings.model) and prices.flex and prices.batch:
+    if prices is not None and prices.model not in (None, settings.model):
+        prices = None  # they are those of another model
+    if prices is not None and prices.flex and prices.batch:
         return settings
     address = settings.base_url or _OWN_ADDRESS.get(settings.kind)
     if address is None or "." not in (urlsplit(address).hostname or "").strip("0123456789.:"):
@@ -111,14 +113,14 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
     listed = _listed(settings.model, address)
     if listed is None:
         return settings
-    if prices is not None and prices.model in (None, settings.model):
+    if prices is not None:
         names = ("input", "cached_input", "cache_write", "output")
         if any(getattr(prices, name) not in (None, getattr(listed, name)) for name in names):
             return settings
         added = {
-            name: tier_prices
+            name: getattr(listed, name)
             for name in _TIERS
-            if not getattr(prices, name) and (tier_prices := getattr(listed, name))
+            if getattr(listed, name) and not getattr(prices, name)
         }
         source = "; ".join(filter(None, (prices.source, f"{', '.join(added)}: {listed.source}")))
         listed = prices.model_copy(update={**added, "source": source}) if added else prices
@@ -138,6 +140,7 @@ def _listed(model: str, address: str) -> Prices | None:
 
 
 def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
+    """Return today's prices of a model of the list; None where they depend on the time of day, or lack one."""
     now = datetime.datetime.now(datetime.UTC)
     conditions = [price.constraint for price in entry.prices] if isinstance(entry.prices, list) else []
     starts = [date for rule in conditions if (date := getattr(rule, "start_date", None)) is not None]
@@ -206,8 +209,8 @@ def available(conf: Path, kind: str) -> dict[str, Path]:
 
 def offered(kind: str) -> tuple[str, ...]:
     """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
-    kinds = KINDS[kind]
-    return kinds.registry.offered() if kinds and kinds.key == "kind" else ()
+    model_kind = KINDS[kind]
+    return model_kind.registry.offered() if model_kind and model_kind.key == "kind" else ()
 
 
 def known_names(kind: str) -> list[str]:
@@ -241,12 +244,12 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     `name` may also be the path of a YAML file elsewhere, `path/to/file.py:attribute`, or what an installed package
     offers under that name. Overrides of other kinds are ignored.
     """
-    kinds = KINDS[kind]
-    if kinds and is_in_file(name):
-        content = {kinds.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
+    model_kind = KINDS[kind]
+    if model_kind and is_in_file(name):
+        content = {model_kind.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
         return _validated(kind, Path(name), content, overrides)
-    if kinds and name in offered(kind) and name not in available(conf, kind):
-        return _validated(kind, Path(name), {kinds.key: name, "name": name}, overrides)
+    if model_kind and name in offered(kind) and name not in available(conf, kind):
+        return _validated(kind, Path(name), {model_kind.key: name, "name": name}, overrides)
     path = _file_of(conf, kind, name)
     content = read_yaml(path)
     if content.get("name") is None:
@@ -288,27 +291,28 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
 
 def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterable[str]) -> Any:
     """Apply the overrides of a kind to the content of its file, and validate it."""
-    where: dict[str, str] = {}
+    overridden: dict[str, str] = {}
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
             _put(content, keys, _located(kind, ".".join(keys), value, Path.cwd()), override)
-            where[".".join(keys)] = f"--set {override}"
+            overridden[".".join(keys)] = f"--set {override}"
     folder = path.resolve().parent
     content = {key: _located(kind, key, value, folder) for key, value in content.items()}
-    return _of_model(_model(KINDS[kind], path, content, where), content, path, where)
+    return _validate(_model_of(KINDS[kind], path, content, overridden), content, path, overridden)
 
 
 def read_settings(model: type[T], path: Path) -> T:
     """Read a YAML file as settings of a model."""
-    return _of_model(model, read_yaml(path), path, {})
+    return _validate(model, read_yaml(path), path, {})
 
 
-def _of_model(model: type[T], content: Mapping[str, Any], path: Path, where: Mapping[str, str]) -> T:
+def _validate(model: type[T], content: Mapping[str, Any], path: Path, overridden: Mapping[str, str]) -> T:
+    """Validate settings; an error names the file, or the override that `overridden` has for a key."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, model, path, where)) from None
+        raise ConfigurationError(_explain(error, model, path, overridden)) from None
 
 
 def _absolute(value: Any, folder: Path) -> Any:
@@ -335,14 +339,14 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     return _absolute(value, folder)
 
 
-def _model(
-    kind: Kind | None, path: Path, content: Mapping[str, Any], where: Mapping[str, str]
+def _model_of(
+    kind: Kind | None, path: Path, content: Mapping[str, Any], overridden: Mapping[str, str]
 ) -> type[Settings]:
     """Return the model that validates the content: that of the implementation which the content names."""
     if kind is None:
         return TrackingSettings
     name = content.get(kind.key)
-    source = where.get(kind.key, f"{path}, key {kind.key}")
+    source = overridden.get(kind.key, f"{path}, key {kind.key}")
     if isinstance(name, str) and not kind.registry.has(name):
         raise ConfigurationError(
             f'{source}: there is no {kind.registry.kind} "{name}". {did_you_mean(name, kind.registry.names())} '
@@ -368,8 +372,8 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     files = available(conf, kind)
     if name in files:
         return files[name]
-    if name.endswith(".py") and (kinds := KINDS[kind]):
-        fitting = [f"{name}:{attribute}" for attribute in kinds.in_file(Path(name).expanduser())]
+    if name.endswith(".py") and (model_kind := KINDS[kind]):
+        fitting = [f"{name}:{attribute}" for attribute in model_kind.in_file(Path(name).expanduser())]
         advice = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
         raise ConfigurationError(f"{name} is a Python file. {advice}")
     raise ConfigurationError(
@@ -389,21 +393,21 @@ def _put(content: dict[str, Any], keys: list[str], value: Any, override: str) ->
     content[last] = value
 
 
-def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: Mapping[str, str]) -> str:
+def _explain(error: ValidationError, root: type[BaseModel], path: Path, overridden: Mapping[str, str]) -> str:
     """Return a line for each problem of settings: where the value is, what is wrong, and what is valid."""
     lines = []
     for problem in error.errors(include_url=False):
         keys = [str(part) for part in problem["loc"]]
         name = ".".join(keys)
-        set_here = next(
-            (text for key, text in where.items() if _within(key, name) or _within(name, key)), None
+        override = next(
+            (text for key, text in overridden.items() if _within(key, name) or _within(name, key)), None
         )
-        source = set_here or f"{path}, key {name or '(top)'}"
+        source = override or f"{path}, key {name or '(top)'}"
         if problem["type"] == "extra_forbidden":
             valid = _fields_at(root, keys[:-1])
             lines.append(f'{source}: there is no key "{keys[-1]}". {did_you_mean(keys[-1], valid)}')
         elif problem["type"] == "missing":
-            lines.append(f'{set_here or path}: the key "{name}" is missing.')
+            lines.append(f'{override or path}: the key "{name}" is missing.')
         elif problem["type"] == "string_pattern_mismatch" and {"api_key_env", "headers_env"} & {*keys}:
             # The value may be the key itself, so it is not repeated here.
             lines.append(
@@ -418,8 +422,8 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."
             )
         else:
-            number = problem["type"] == "string_type" and not isinstance(problem["input"], list | dict)
-            quotes = " Put it in quotes." if number else ""
+            is_number = problem["type"] == "string_type" and not isinstance(problem["input"], list | dict)
+            quotes = " Put it in quotes." if is_number else ""
             lines.append(f"{source}: {problem['msg']}, not {problem['input']!r}.{quotes}")
     return "\n".join(lines)
 

@@ -271,8 +271,12 @@ def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:
     """
     linking = getattr(settings, "linking", None)
     dac = dac_of(settings)
-    names = ["pipeline.linking.directions=gold"] if linking and linking.directions == "gold" else []
-    return (*names, *([f"pipeline.dac.oracle={dac.oracle}"] if dac and dac.oracle != "none" else ()))
+    names = []
+    if linking and linking.directions == "gold":
+        names.append("pipeline.linking.directions=gold")
+    if dac and dac.oracle != "none":
+        names.append(f"pipeline.dac.oracle={dac.oracle}")
+    return tuple(names)
 
 
 def has_oracle(settings: PipelineSettings) -> bool:

@@ -66,7 +66,9 @@ class DacCorrectionSettings(Settings):
     @property
     def warm(self) -> float:
         """Temperature of every sample but the first."""
-        return self.later_temperature if self.later_temperature is not None else 0.8 if self.strict else 0.7
+        if self.later_temperature is not None:
+            return self.later_temperature
+        return 0.8 if self.strict else 0.7
 
     @property
     def most_shots(self) -> int:

@@ -16,7 +16,7 @@ LINE_COMMENTS = tuple(dialect_of(name).line_comment for name in ("sqlite", "mysq
 
 BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
     "tasks.backbone.endpoint.failures:_names": {"name": tuple(map(re.escape, NAMES))},
-    "tasks.database.server_gate:_mysql": {
+    "tasks.database.server_gate:_mysql_pattern": {
         "inner": (tokens._ESCAPED, tokens._PLAIN),
         "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
     },

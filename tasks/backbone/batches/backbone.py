@@ -15,7 +15,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.backbone.tiers import BATCH, Pace, stopped_within
+from tasks.backbone.tiers import BATCH, Pace, is_set_within
 from tasks.core.errors import BackboneError
 from tasks.core.wording import counted
 from tasks.settings.backbone import BackboneSettings
@@ -110,7 +110,7 @@ class BatchBackbone:
                 raise self._stopped()
             kept = await asyncio.to_thread(self._store.batch_of, key)
             if kept is None:
-                await self._submitted(key, request)
+                await self._wait_for_submission(key, request)
                 continue
             answer = (await asyncio.shield(self._answers_of(kept))).get(key)
             if answer is None:
@@ -152,7 +152,7 @@ class BatchBackbone:
 
     # Collect and submit
 
-    async def _submitted(self, key: str, request: Request) -> None:
+    async def _wait_for_submission(self, key: str, request: Request) -> None:
         """Wait until a request is in a batch."""
         queued = self._queue.setdefault(key, _Queued(request, self._future()))
         self._arrived.set()
@@ -164,12 +164,9 @@ class BatchBackbone:
         """Submit the queue whenever no request has come for a while."""
         while self._queue and not self._stop.is_set():
             self._arrived.clear()
-            try:
-                if len(self._queue) < self._max_requests:
-                    await asyncio.wait_for(self._arrived.wait(), self._settings.batch_quiet_s)
-                    continue
-            except TimeoutError:
-                pass
+            has_room = len(self._queue) < self._max_requests
+            if has_room and await is_set_within(self._settings.batch_quiet_s, self._arrived):
+                continue
             bodies = self._next_bodies()
             waits = [self._queue.pop(key).submitted for key in bodies]
             self._spawn(self._submit(bodies, waits), waits)
@@ -195,7 +192,7 @@ class BatchBackbone:
         if owned := await asyncio.to_thread(self._store.begin, token, list(bodies)):
             kept = KeptBatch(token, None, began, len(owned))
             try:
-                batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
+                batch_id = await self._submit_with_retries({key: bodies[key] for key in owned}, kept)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, owned)
                 raise self._failure(refusal, AGAIN) from None
@@ -205,7 +202,7 @@ class BatchBackbone:
             if not wait.done():
                 wait.set_result(None)
 
-    async def _submit_once(self, bodies: Bodies, kept: KeptBatch) -> str:
+    async def _submit_with_retries(self, bodies: Bodies, kept: KeptBatch) -> str:
         """Submit a batch in up to `retries` + 1 attempts, and return its id."""
         for tries in range(1, self._settings.retries + 2):
             try:
@@ -225,17 +222,17 @@ class BatchBackbone:
         if kept.token not in self._batches:
             future = self._batches[kept.token] = self._future()
             future.add_done_callback(lambda _: self._batches.pop(kept.token))
-            self._spawn(self._collected(kept, future), [future])
+            self._spawn(self._collect_answers(kept, future), [future])
         return self._batches[kept.token]
 
-    async def _collected(self, kept: KeptBatch, future: asyncio.Future[Answers]) -> None:
+    async def _collect_answers(self, kept: KeptBatch, future: asyncio.Future[Answers]) -> None:
         """Wait until a batch has ended, and read its answers; none if its requests are to be submitted again."""
         keys = await asyncio.to_thread(self._store.keys_of, kept.token)
         answers: Answers = {}
         try:
-            batch_id = kept.batch_id or (await self._submitted_elsewhere(kept, keys[0]) if keys else None)
+            batch_id = kept.batch_id or (await self._wait_for_other_process(kept, keys[0]) if keys else None)
             if batch_id is not None:
-                answers = await self._ended(kept, batch_id, keys)
+                answers = await self._wait_for_answers(kept, batch_id, keys)
         except Refusal as refusal:
             log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, refusal.message)
         # what has no answer may be submitted in another batch
@@ -244,11 +241,11 @@ class BatchBackbone:
         if not future.done():
             future.set_result(answers)
 
-    async def _ended(self, kept: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
+    async def _wait_for_answers(self, kept: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
         """Return the answers of a batch once it has ended; the requests that it did not answer fail retryably."""
         if kept.batch_id is None:
             await asyncio.to_thread(self._store.submitted, kept.token, batch_id)
-        state = await self._end_of(batch_id)
+        state = await self._wait_for_end(batch_id)
         await asyncio.to_thread(self._store.ended, kept.token, time.time() - kept.submitted_at)
         if state.queue_full and kept.requests > 1:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
@@ -260,7 +257,7 @@ class BatchBackbone:
             return dict.fromkeys(
                 keys, BackboneError(self.inner.message(message), transient=False, fatal=True)
             )
-        answers = await self._patiently(lambda: self._provider.answers(state))
+        answers = await self._send_patiently(lambda: self._provider.answers(state))
         self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
         message = (
             f"the batch {batch_id} ended ({state.status}) without an answer to "
@@ -270,7 +267,7 @@ class BatchBackbone:
         unanswered = BackboneError(self.inner.message(message), transient=True, retried=True)
         return {key: answers.get(key, unanswered) for key in keys}
 
-    async def _submitted_elsewhere(self, kept: KeptBatch, key: str) -> str | None:
+    async def _wait_for_other_process(self, kept: KeptBatch, key: str) -> str | None:
         """Return the id of a batch that another process was to submit; None if that process died before."""
         waited_s = 0.0
         while True:
@@ -285,21 +282,21 @@ class BatchBackbone:
             await self._sleep(LOOK_S)
             waited_s += LOOK_S
 
-    async def _end_of(self, batch_id: str) -> BatchState:
+    async def _wait_for_end(self, batch_id: str) -> BatchState:
         """Return the state of a batch once it has ended; until then, report how far it is."""
         while True:
-            state = await self._patiently(lambda: self._provider.state(batch_id))
+            state = await self._send_patiently(lambda: self._provider.state(batch_id))
             self._report(f"batch {batch_id}: {state.status}, {counted(state.answered, 'request')} answered")
             if state.ended:
                 return state
             await self._sleep(self._settings.batch_poll_s)
 
     async def _find(self, kept: KeptBatch) -> str | None:
-        return await self._patiently(lambda: self._provider.find(kept))
+        return await self._send_patiently(lambda: self._provider.find(kept))
 
     # Repeat and fail
 
-    async def _patiently(self, send: Callable[[], Awaitable[T]]) -> T:
+    async def _send_patiently(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request about a batch, again while the provider does not answer; Refusal: it has no such batch."""
         began = time.monotonic()
         tries = 0
@@ -315,12 +312,15 @@ class BatchBackbone:
                 await self._pause(refusal, tries)
 
     async def _pause(self, refusal: Refusal, tries: int) -> None:
+        """Wait as long as a refusal asks, else longer after each of the `tries`."""
         seconds = refusal.retry_after_s
-        await self._sleep(min(self._settings.max_wait_s, 2.0 ** (tries - 1)) if seconds is None else seconds)
+        if seconds is None:
+            seconds = min(self._settings.max_wait_s, 2.0 ** (tries - 1))
+        await self._sleep(seconds)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep; fail once nothing more is to be sent."""
-        if await stopped_within(seconds, self._stop):
+        if await is_set_within(seconds, self._stop):
             raise self._stopped()
 
     def _stopped(self) -> BackboneError:

@@ -200,7 +200,8 @@ class AnthropicBatches(BatchProvider):
         again.
         """
         page = await self._json(f"{self.path}?limit=100")
-        for batch in reversed([batch for batch in page.get("data") or () if isinstance(batch, dict)]):
+        batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]  # the newest first
+        for batch in reversed(batches):
             counts = batch.get("request_counts") or {}
             in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
             if in_time and sum(counts.values()) == kept.requests:
@@ -224,8 +225,8 @@ class AnthropicBatches(BatchProvider):
                 return HttpAnswer(200, {}, json.dumps(result.get("message")))
             case "errored":
                 error = part(result, "error")
-                kind = str(part(error, "error").get("type"))
-                return HttpAnswer(self._STATUSES.get(kind, 500), {}, json.dumps(error))
+                error_type = str(part(error, "error").get("type"))
+                return HttpAnswer(self._STATUSES.get(error_type, 500), {}, json.dumps(error))
         return None  # such as "canceled" and "expired"
 
 
@@ -242,6 +243,7 @@ def _id_of(content: Mapping[str, Any]) -> str:
 
 
 def _created_at(batch: Mapping[str, Any]) -> float:
+    """Return when a batch was created, in seconds since the epoch; 0.0 if it does not say so."""
     try:
         return datetime.datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
     except ValueError:

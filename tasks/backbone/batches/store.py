@@ -128,10 +128,9 @@ class BatchStore:
 
     def keys_of(self, token: str) -> list[str]:
         """Return the requests of a batch."""
+        query = sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)
         with self._transaction() as connection:
-            return list(
-                connection.execute(sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)).scalars()
-            )
+            return list(connection.execute(query).scalars())
 
     def _update(self, token: str, **values: Any) -> None:
         with self._transaction() as connection:

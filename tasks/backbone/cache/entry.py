@@ -92,8 +92,9 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
     except ValueError as error:
         return Entry(row["key"], damage=str(error))
     try:
-        parts = [row["request"], *([row["content"]] if row["prompt"] else ())]
-        request = {name: value for part in parts for name, value in _unpacked(part).items()}
+        request = _unpacked(row["request"])
+        if row["prompt"]:
+            request |= _unpacked(row["content"])
     except (zlib.error, ValueError) as error:
         return Entry(row["key"], damage=f"its request, not its reply: {error}")
     return Entry(row["key"], text, row["finish"], request)

@@ -185,7 +185,7 @@ class PostgresReplyCache(ReplyCache):
         with self._engine.begin() as connection:
             if self._layout(connection) != LAYOUT:
                 connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
-                layout = self._layout(connection)
+                layout = self._layout(connection)  # another process may have changed it meanwhile
                 if layout is None:
                     connection.execute(CreateTable(reply))
                 elif layout < LAYOUT:
@@ -202,10 +202,10 @@ class PostgresReplyCache(ReplyCache):
 
     def _layout(self, connection: Connection) -> int | None:
         """Return the version of the table's layout, None if there is no table."""
-        seen = inspect(connection)
-        if not seen.has_table(reply.name):
+        inspector = inspect(connection)
+        if not inspector.has_table(reply.name):
             return None
-        comment = seen.get_table_comment(reply.name)["text"] or ""
+        comment = inspector.get_table_comment(reply.name)["text"] or ""
         layout = comment.removeprefix(COMMENT)
         if not comment.startswith(COMMENT) or not layout.isdecimal():
             raise ConfigurationError(
@@ -231,7 +231,7 @@ class PostgresReplyCache(ReplyCache):
     def _made_room(self, error: DBAPIError) -> bool:
         if error.connection_invalidated:  # closed while idle: the next call opens a new one
             return True
-        state = getattr(error.orig, "sqlstate", None) or PASSING[0]
+        state = getattr(error.orig, "sqlstate", None) or PASSING[0]  # no code: the connection is lost
         if not state.startswith(PASSING):
             self._unwritable = (
                 f"The reply cache {self.location} cannot be written ({reason_of(error)}), so no further request is "

@@ -51,7 +51,7 @@ class KeyCommand:
     def run(self) -> str:
         """Run the program and return the key that it prints."""
         try:
-            done = subprocess.run(  # noqa: S603 - the user's own program, from the user's settings
+            process = subprocess.run(  # noqa: S603 - the user's own program, from the user's settings
                 self._command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -59,17 +59,17 @@ class KeyCommand:
                 timeout=MAX_S,
                 check=False,
             )
-            why = "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-300:]}"
-            key = done.stdout.strip()
+            status = process.returncode
+            problem = "" if status == 0 else f"exit code {status}: {process.stderr.strip()[-300:]}"
+            key = process.stdout.strip()
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            key = ""
-            why = f"{type(error).__name__}: {error}"
-        if not why and not (key and key.isascii() and key.isprintable() and " " not in key):
-            why = "it printed no key on one line"
-        if why:
+            problem = f"{type(error).__name__}: {error}"
+        if not problem and not (key and key.isascii() and key.isprintable() and " " not in key):
+            problem = "it printed no key on one line"
+        if problem:
             raise ConfigurationError(
                 f'Backbone "{self._name}": the program of api_key_command, {shlex.join(self._command)}, gave no key '
-                f"({' '.join(why.split())}). Run it in a terminal: it must print the key and nothing else."
+                f"({' '.join(problem.split())}). Run it in a terminal: it must print the key and nothing else."
             )
         return key
 
@@ -81,7 +81,7 @@ MIN_SECRET = 8
 _SECRET_PARAMETER = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|^(?:sig|signature|sas|code)$", re.I
 )
-_OURS = frozenset(
+_RESERVED = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
 """Headers that the client sets itself."""
@@ -112,9 +112,9 @@ class Access:
         if settings.api_key_env is not None:
             secrets.append(_variable(settings, settings.api_key_env))
             headers["authorization"] = f"{BEARER}{secrets[-1]}"
-        if ours := sorted(_OURS & headers.keys()):
+        if reserved := sorted(_RESERVED & headers.keys()):
             raise ConfigurationError(
-                f'Backbone "{settings.name}": headers_env must not set {ours[0]}, which the client sets itself.'
+                f'Backbone "{settings.name}": headers_env must not set {reserved[0]}, which the client sets itself.'
             )
         program = settings.api_key_command
         command = KeyCommand(program, settings.name, secrets) if program else None
@@ -152,6 +152,7 @@ class Access:
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:
+    """Return the base URL in its parts; ConfigurationError if it is malformed or holds a secret."""
     url = settings.base_url or OPENAI_URL
     try:
         parts = urlsplit(url)

@@ -71,7 +71,7 @@ class KnownEndpoints:
     """The known endpoints of a working folder: one file for each endpoint and model."""
 
     folder: Path
-    note: Callable[[str], object] = bool  # takes a sentence for the user
+    note: Callable[[str], object] = bool  # takes a sentence for the user; `bool` drops it
 
     def find(self, settings: BackboneSettings) -> KnownEndpoint | None:
         """Return what is known about a backbone's endpoint and model; None for nothing."""
@@ -104,7 +104,7 @@ async def find_response_mode(
     if settings.response_mode != AUTO or endpoints is None or not kind_of(settings).endpoint:
         return settings
     accepted = endpoints.find(settings)
-    price = ""
+    cost_note = ""
     if accepted is None:
         async with EndpointBackbone(settings) as endpoint:
             try:
@@ -112,15 +112,15 @@ async def find_response_mode(
             except Refusal as refusal:
                 if refusal.kind in ("connection", "timeout"):
                     raise _error(endpoint, refusal) from refusal
-            accepted = await _strictest(endpoint, settings)
-        price = " This was found with one small request, which the cost of the run does not contain."
+            accepted = await _find_strictest_mode(endpoint, settings)
+        cost_note = " This was found with one small request, which the cost of the run does not contain."
         endpoints.keep(settings, accepted)
-    endpoints.note(accepted.describe(settings.model) + price)
+    endpoints.note(accepted.describe(settings.model) + cost_note)
     system_role = settings.system_role and accepted.system_role
     return settings.model_copy(update={"response_mode": accepted.response_mode, "system_role": system_role})
 
 
-async def _strictest(
+async def _find_strictest_mode(
     endpoint: EndpointBackbone, settings: BackboneSettings, *, system_role: bool = True
 ) -> KnownEndpoint:
     """Send the request in one mode after another, until one is accepted; if none is, without the system role.
@@ -130,7 +130,7 @@ async def _strictest(
     refused: dict[str, Refusal] = {}
     modes = format_of(settings).modes
     for mode in modes:
-        refusal = await _refusal(endpoint, settings, mode)
+        refusal = await _refusal_in_mode(endpoint, settings, mode)
         if refusal is None:
             break
         if refusal.kind not in ("request", "settings", "server"):  # the mode cannot be the reason
@@ -139,18 +139,18 @@ async def _strictest(
     else:
         if not settings.system_role or "system_role" not in format_of(settings).takes:
             raise _error(endpoint, refused[mode])
-        without = settings.model_copy(update={"system_role": False})
-        return await _strictest(endpoint, without, system_role=False)
+        without_role = settings.model_copy(update={"system_role": False})
+        return await _find_strictest_mode(endpoint, without_role, system_role=False)
     for stricter, refusal in refused.items():
         # A server error may have had another reason than the mode, which this request shows.
-        if refusal.kind == "server" and await _refusal(endpoint, settings, stricter) is None:
+        if refusal.kind == "server" and await _refusal_in_mode(endpoint, settings, stricter) is None:
             mode = stricter
             break
     reasons = {name: refused[name].message for name in modes[: modes.index(mode)]}
     return KnownEndpoint(response_mode=mode, refused=reasons, system_role=system_role)
 
 
-async def _refusal(
+async def _refusal_in_mode(
     endpoint: EndpointBackbone, settings: BackboneSettings, mode: str, tries: int = TRIES
 ) -> Refusal | None:
     """Send the request in a mode, and again if the endpoint is busy; return why it is refused, None if it is not."""
@@ -169,7 +169,7 @@ async def _refusal(
     else:
         return None
     await asyncio.sleep(FIRST_PAUSE_S if pause is None else min(pause, settings.max_wait_s))
-    return await _refusal(endpoint, settings, mode, tries - 1)
+    return await _refusal_in_mode(endpoint, settings, mode, tries - 1)
 
 
 def _error(endpoint: EndpointBackbone, refusal: Refusal) -> CrosscheckError:

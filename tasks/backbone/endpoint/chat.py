@@ -66,9 +66,9 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
-    limit = _limit_field(settings)
-    other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
-    limit_name = "max_tokens" if settings.max_tokens else "max_completion_tokens"
+    limit_field = _limit_field(settings)
+    limit = "max_tokens" if settings.max_tokens else "max_completion_tokens"
+    other_limit = "max_completion_tokens" if settings.max_tokens else "max_tokens"
     other_mode = "text" if wire.response_mode_of(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
@@ -78,7 +78,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "n": "set backbone.samples_per_request=1",
         **dict.fromkeys(("tools", "tool_choice", "tool choice"), wire.NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
-        limit: f"lower backbone.{limit_name}, or set it to null and backbone.{other} instead",
+        limit_field: f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
     }
 
 
@@ -187,12 +187,14 @@ def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
+    """Return the text of a message behind its thoughts; a refusal stands for a text that is missing."""
     thoughts = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning"))
     answer = _joined(message.get("content")) or _joined(message.get("refusal"))
     return with_thoughts(thoughts, answer)
 
 
 def _joined(content: Any) -> str:
+    """Return the text that a message has as one text or as a list of blocks; "" if it has neither."""
     if isinstance(content, list):
         values = (block.get("text") for block in content if isinstance(block, dict))
         return "".join(value for value in values if isinstance(value, str))

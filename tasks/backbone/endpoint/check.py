@@ -142,8 +142,7 @@ class EndpointCheck:
         self._step = step
         self._limits: tuple[str, ...] = ()
         self._answers: list[Reply] = []
-        url = public_url(settings)
-        self.report = EndpointReport(url=url, model=settings.model)
+        self.report = EndpointReport(url=public_url(settings), model=settings.model)
 
     async def run(self, reply_type: type[BaseModel], max_parallel: int) -> EndpointReport:
         """Send the requests: those for response modes with the schema of a type, and up to `max_parallel` at once.
@@ -151,19 +150,19 @@ class EndpointCheck:
         Nothing more is sent where the endpoint cannot be reached, no model is known, or the model does not answer.
         """
         self._step("GET /models")
-        if await self._models():
+        if await self._check_models():
             self._step("a first request")
-            if await self._model():
+            if await self._check_model():
                 self._step("sampling parameters")
-                await self._sampling()
+                await self._check_sampling()
                 self._step("response modes")
-                await self._modes(reply_type)
-                await self._parallel(max_parallel)
-                self._usage()
-            self._bill()
+                await self._check_modes(reply_type)
+                await self._check_parallel(max_parallel)
+                self._report_usage()
+            self._report_bill()
         return self.report
 
-    async def _models(self) -> bool:
+    async def _check_models(self) -> bool:
         """Check whether the endpoint can be reached, and which models it lists; return whether one is to be checked."""
         report = self.report
         listed: list[Mapping[str, Any]] = []
@@ -178,10 +177,10 @@ class EndpointCheck:
             status = refusal.message.partition(":")[0]
             report.add("reachable", True, f"GET /models: {status}")
             if status.startswith(("HTTP 401", "HTTP 403")):
-                place = self._settings.key_place
+                key_place = self._settings.key_place
                 advice = (
-                    f"the key in {place} is not accepted"
-                    if place
+                    f"the key in {key_place} is not accepted"
+                    if key_place
                     else "no key was sent; name its environment variable with --api-key-env"
                 )
                 report.add("key", False, f"{status}: {advice}")
@@ -208,10 +207,10 @@ class EndpointCheck:
         tokens = report.context_tokens = stated_context(listed, report.model)
         report.add("context length", bool(tokens) or None, f"{tokens:,} tokens" if tokens else "not stated")
 
-    async def _model(self) -> bool:
+    async def _check_model(self) -> bool:
         """Check whether the model answers, and by which name the limit of output tokens is accepted."""
         report = self.report
-        for name in (*self._format.limits, ""):
+        for name in (*self._format.limits, ""):  # at last without a limit
             self._limits = (name,) if name else ()
             answer = await self._ask(HELLO)
             if isinstance(answer, Reply):
@@ -231,7 +230,7 @@ class EndpointCheck:
         report.add("model", True, answer.call.model or report.model)
         return True
 
-    async def _sampling(self) -> None:
+    async def _check_sampling(self) -> None:
         """Check the sampling parameters and the role "system"."""
         self._add("temperature", await self._ask(HELLO, temperature=0.0))
         if "seed" in self._format.takes:
@@ -240,9 +239,10 @@ class EndpointCheck:
             self._add("system role", await self._ask(HELLO, ROLES))
 
     def _add(self, name: str, answer: Reply | Refusal) -> None:
-        self.report.add(name, isinstance(answer, Reply), getattr(answer, "message", ""))
+        detail = answer.message if isinstance(answer, Refusal) else ""
+        self.report.add(name, isinstance(answer, Reply), detail)
 
-    async def _modes(self, reply_type: type[BaseModel]) -> None:
+    async def _check_modes(self, reply_type: type[BaseModel]) -> None:
         """Check the response modes, and tools, with the schema of a stage's reply."""
         schema = reply_schema(reply_type)
         keys = ", ".join(schema["properties"])
@@ -265,7 +265,7 @@ class EndpointCheck:
             else:
                 self.report.add(TOOLS, None, "accepted, but not called")
 
-    async def _parallel(self, max_parallel: int) -> None:
+    async def _check_parallel(self, max_parallel: int) -> None:
         """Send 1, 2, 4, ... requests at once, until more are no faster or are refused."""
         report = self.report
         best_rate = 0.0
@@ -287,7 +287,7 @@ class EndpointCheck:
         reason = reason or f"{report.parallel} were the most tried"
         report.add("requests at once", True, f"{report.parallel}; {reason}")
 
-    def _usage(self) -> None:
+    def _report_usage(self) -> None:
         """Report which token counts the endpoint states, and whether its price is known."""
         values = {
             name.replace("_", " "): [getattr(answer.call.usage, name) for answer in self._answers]
@@ -300,15 +300,15 @@ class EndpointCheck:
         priced = prices_for(self._settings) is not None
         self.report.add("price", priced, "" if priced else "set prices to know what a run costs")
 
-    def _bill(self) -> None:
+    def _report_bill(self) -> None:
         """Report the tokens and the cost of all answers."""
         report = self.report
         prices = prices_for(self._settings)
-        report.input_tokens = _total(answer.call.usage.input for answer in self._answers)
-        report.output_tokens = _total(answer.call.usage.output for answer in self._answers)
+        calls = [answer.call for answer in self._answers]
+        report.input_tokens = _total(call.usage.input for call in calls)
+        report.output_tokens = _total(call.usage.output for call in calls)
         report.cost_usd = _total(
-            cost(call.usage, prices) if call.cost_usd is None else call.cost_usd
-            for call in (answer.call for answer in self._answers)
+            cost(call.usage, prices) if call.cost_usd is None else call.cost_usd for call in calls
         )
 
     async def _ask(

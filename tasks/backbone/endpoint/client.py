@@ -34,7 +34,7 @@ from tasks.backbone.endpoint.wire import (
 )
 from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
-from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
+from tasks.backbone.tiers import FLEX, FlexWait, Pace, is_set_within
 from tasks.core.deadline import deadline
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Usage
@@ -124,7 +124,7 @@ class EndpointBackbone:
     def __init__(self, settings: BackboneSettings) -> None:
         """Read the key and the headers from the environment."""
         self.pace = Pace(None)  # of the run, as the tier "flex" demands it
-        self.report: Callable[[str], object] = bool  # shows what the run waits for
+        self.report: Callable[[str], object] = bool  # shows what the run waits for; `bool` nothing
         self._reported: set[str] = set()  # kinds of refusals after which requests are repeated
         self._settings = settings
         self._format = format_of(settings)
@@ -199,7 +199,7 @@ class EndpointBackbone:
             log.info(
                 "%s: %s; attempt %d in %.1f s", self._settings.name, refusal.message, call.requests + 1, pause
             )
-            await stopped_within(pause, self._stop)
+            await is_set_within(pause, self._stop)
 
     async def _sample(self, request: Request) -> Reply:
         """Answer one of the samples that are sent together; one that the endpoint leaves out is sent by itself."""
@@ -218,7 +218,7 @@ class EndpointBackbone:
 
     async def _send(self, key: str, group: _Group) -> None:
         """Send the samples that are requested within a moment; an endpoint that answers one only gets no more `n`."""
-        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
+        if not await is_set_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
             del self._groups[key]
         await self.complete(group.requests[0], group)
         if len(group.replies) == 1 < len(group.requests) and self._max_samples > 1:
@@ -382,6 +382,7 @@ class EndpointBackbone:
         return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
 
     def _end(self, error: BackboneError) -> None:
+        """Let every further request fail with an error, unless another one was first."""
         self._over = self._over or error
         self._stop.set()
         self._limit.open_up()

@@ -120,15 +120,15 @@ def refusal_of(
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
     text = _message(error, body)
-    cut = text if len(text) <= 300 else f"{text[:297]}..."
-    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {cut}"
+    short_text = text if len(text) <= 300 else f"{text[:297]}..."
+    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {short_text}"
     wait = retry_after(headers, text)
     codes = {str(error.get("code")), str(error.get("type"))}
     key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
-    broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
-    if status == 402 or codes & _QUOTA_CODES or broke or _NO_CREDIT.search(message):
+    is_exhausted = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
+    if status == 402 or codes & _QUOTA_CODES or is_exhausted or _NO_CREDIT.search(message):
         return Refusal(
             "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
         )
@@ -146,10 +146,10 @@ def refusal_of(
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
     # A body that names a parameter decides, whatever the status: some servers refuse with 500. Words alone do not in
     # an answer that says to come back.
-    passes = status in _RATE_LIMITS or status in _PASSING
-    if not passes and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
+    may_pass = status in _RATE_LIMITS or status in _PASSING
+    if not may_pass and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
         return Refusal("request", message, _SHORTER)
-    refused = _refused_parameter(error, text, changes, words=not passes)
+    refused = _refused_parameter(error, text, changes, words=not may_pass)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {changes[refused]}."
         return Refusal("settings", message, advice)
@@ -159,7 +159,7 @@ def refusal_of(
     if _NO_THOUGHTS.search(message):
         advice = "It demands the thoughts of earlier turns, which are not sent back: set pipeline.tools=text."
         return Refusal("settings", message, advice)
-    if passes:
+    if may_pass:
         return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)
     if status in (404, 405) or "model_not_found" in codes or _NO_MODEL.search(message):
         return Refusal(
@@ -231,10 +231,10 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         except (ValueError, OverflowError, OSError):
             continue
         return _plausible(at - (time.time() if now is None else now))
-    request = _COME_BACK.search(message)
-    if request is None:
+    match = _COME_BACK.search(message)
+    if match is None:
         return None
-    spans = _SPAN.findall(request[1])
+    spans = _SPAN.findall(match[1])
     try:
         return _plausible(sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans))
     except ValueError:
@@ -242,6 +242,7 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
 
 
 def _plausible(seconds: float) -> float | None:
+    """Return a wait, 0.0 for a time that has passed; None if it is implausibly long."""
     if not math.isfinite(seconds) or seconds > MAX_PLAUSIBLE_WAIT_S:
         return None
     return max(0.0, seconds)
@@ -263,7 +264,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 def _refused_parameter(
     error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
-    """Return the parameter that an endpoint refuses, as its error names it, or else its message."""
+    """Return the parameter that an endpoint refuses, as its error names it, or else, with `words`, its message."""
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter:
         first = re.split(r"[.\[]", parameter)[0]

@@ -1,6 +1,7 @@
 """Anthropic's Messages API as plain data (API reference "Messages", types of the anthropic SDK 2.12)."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint import wire
@@ -27,15 +28,11 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     marked = settings.has_prefix_cache
     limit = settings.reply_tokens or REPLY_TOKENS
     thinking = wire.count(wire.part(settings.extra_body, "thinking"), "budget_tokens") or 0
+    conversation = [message for message in request.messages if message.role != "system"]
     body: dict[str, Any] = {
         "model": settings.model,
         "max_tokens": limit + thinking if thinking >= limit else limit,
-        "messages": [
-            sent
-            for message in request.messages
-            if message.role != "system"
-            for sent in _sent(message, marked=marked)
-        ],
+        "messages": list(chain.from_iterable(_sent(message, marked=marked) for message in conversation)),
     }
     if request.tools:
         body["tools"] = [

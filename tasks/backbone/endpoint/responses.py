@@ -93,16 +93,20 @@ def answer_of(body: str) -> list[Reply]:
         for item in output
         if item.get("type") == "reasoning"
     ]
-    texts = {True: "", False: ""}  # by whether it is commentary
-    for item in (item for item in output if item.get("type") == "message"):
+    commentary = final_answer = ""
+    messages = [item for item in output if item.get("type") == "message"]
+    for item in messages:
         blocks = wire.parts(item, "content")
         text = wire.texts(blocks, "output_text") or wire.texts(blocks, "refusal", "refusal")
-        texts[item.get("phase") == "commentary"] += text
+        if item.get("phase") == "commentary":
+            commentary += text
+        else:
+            final_answer += text
     reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
     filtered = wire.FILTERED if reason == "content_filter" else ""
-    thought = "\n\n".join(filter(None, (*thoughts, texts[True])))
+    thought = "\n\n".join(filter(None, (*thoughts, commentary)))
     reply = Reply(
-        storable(with_thoughts(thought, filtered or texts[False])),
+        storable(with_thoughts(thought, filtered or final_answer)),
         wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
         truncated=status == "incomplete" and not filtered,
         calls=tuple(

@@ -16,7 +16,7 @@ CONNECT_S = 10.0
 """Timeout of one connection."""
 UNREACHABLE_S = 20.0
 """An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
-With the timeout of the last connection that is 30 seconds. One that accepts connections is probed first (`probe`)."""
+With the timeout of the last connection that is 30 seconds. One that accepts connections is probed first (`Probe`)."""
 PROMPTS_OF_EVIDENCE = 3
 """Once a request has been answered, this many prompts must be refused for the same reason, with no answer to a later
 request, before the run ends. One refusal then concerns its prompt."""
@@ -67,7 +67,7 @@ class RetryPolicy:
         self._began: float | None = None
         self._answered = False  # whether a request had any answer, a refusal included
         self._worked = False  # whether a request had an answer that is no refusal
-        self._garbled: list[str] = []  # reasons of the last answers, which could not be read
+        self._garbled: list[str] = []  # equal reasons: why the last answers could not be read
         self._refused: dict[str, set[str]] = {}  # prompts by the kind of their refusal
         self._refused_at = 0.0  # when the last of them came, by the loop's clock
 
@@ -87,9 +87,11 @@ class RetryPolicy:
         `now` is a time of the loop's clock.
         """
         self._answered = self._answered or refusal.kind not in ("connection", "timeout")
-        garbled = refusal.kind == "garbled"
-        same = garbled and self._garbled[-1:] == [refusal.message]
-        self._garbled = [*(self._garbled if same else ()), *([refusal.message] if garbled else ())]
+        is_garbled = refusal.kind == "garbled"
+        if not is_garbled or refusal.message not in self._garbled:
+            self._garbled.clear()
+        if is_garbled:
+            self._garbled.append(refusal.message)
         if refusal.fatal:
             self._refused.setdefault(refusal.kind, set()).add(prompt)
             self._refused_at = now

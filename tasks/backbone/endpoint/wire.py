@@ -69,6 +69,7 @@ def _share(usage: Usage, index: int, count: int) -> Usage:
     share = replace(usage, output=divided(usage.output), reasoning=divided(usage.reasoning))
     if index == 0:
         return share
+    # what the first reply alone counts
     once = {name: 0 for name in ("input", "cached_input", "cache_write") if getattr(usage, name) is not None}
     return replace(share, **once)
 
@@ -119,7 +120,7 @@ def arguments_object(arguments: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def arguments_text(arguments: str) -> str:
-    """Return the same as JSON; a conversation sends the arguments of its calls in every turn."""
+    """Return a call's arguments as JSON of an object; a conversation sends those of all its calls in every turn."""
     content = arguments_object(arguments)
     return json.dumps(content, ensure_ascii=False) if "malformed" in content else arguments
 

@@ -120,6 +120,7 @@ def _keywords(prompt: Prompt) -> list[str]:
 
 
 def _conditions(prompt: Prompt) -> list[str]:
+    """Return the phrases of several words behind the first phrase of the question."""
     phrases = [phrase.strip() for phrase in _CLAUSE.split(prompt.question)]
     return [phrase for phrase in dict.fromkeys(phrases[1:]) if " " in phrase]
 
@@ -193,10 +194,11 @@ def act(request: Request) -> tuple[str, tuple[ToolCall, ...]]:
 def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
     """Yield an agent's next tool calls: list the tables, read their columns, then try a SQL or submit it."""
     done = {call.name: call for call in _executed(messages)}
-    end = messages[-1]
-    last = "call submit now" in ((end.calls[-1].result or "") if end.calls else end.content)
-    if Heading.SCHEMA in sections_of(messages) or last or "columns" in done:
-        yield _query(_prompt(messages), last=last)
+    last_message = messages[-1]
+    last_text = (last_message.calls[-1].result or "") if last_message.calls else last_message.content
+    must_submit = "call submit now" in last_text
+    if Heading.SCHEMA in sections_of(messages) or must_submit or "columns" in done:
+        yield _query(_prompt(messages), must_submit=must_submit)
     elif "tables" not in done:
         yield _call("tables")
     else:
@@ -205,14 +207,14 @@ def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
             yield _call("columns", tables=tables[start : start + TABLES_PER_CALL])
 
 
-def _query(prompt: Prompt, *, last: bool) -> ToolCall:
+def _query(prompt: Prompt, *, must_submit: bool) -> ToolCall:
     """Return the query to run next, or to submit."""
     tried = {attempt.sql: attempt for attempt in prompt.attempts}
     best = min(reversed(tried.values()), key=lambda attempt: attempt.surprise, default=None)
     sql = (not tried and prompt.current_sql) or Reader(prompt).query() or NOTHING
-    if best and (last or best.surprise == 0 or len(tried) >= MAX_TRIES or sql in tried):
+    if best and (must_submit or best.surprise == 0 or len(tried) >= MAX_TRIES or sql in tried):
         return _call("submit", sql=best.sql)
-    return _call("submit" if last else "run_sql", sql=sql)
+    return _call("submit" if must_submit else "run_sql", sql=sql)
 
 
 def _prompt(messages: Sequence[Message]) -> Prompt:

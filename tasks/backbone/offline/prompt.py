@@ -75,7 +75,7 @@ class PromptSchema:
     def name_of(self, table: str) -> ColumnName:
         """Return the column that names the rows of a table: a name or title, else its first one."""
         columns = [column for column in self.samples if column.table == table]
-        return next((c for c in columns if {*stems_of(c.column)} & {"nam", "titl"}), columns[0])
+        return next((name for name in columns if {*stems_of(name.column)} & {"nam", "titl"}), columns[0])
 
     def named_in(self, text: str) -> Iterator[ColumnName]:
         """Yield the columns that a text names as `table.column`, with or without quotes."""
@@ -256,7 +256,9 @@ class Attempt:
         if self.failed or self.is_empty:
             return 100 if self.failed else 50
         cells = {cell.strip() for row in self.result.splitlines()[1:] for cell in row.split(" | ")}
-        return 20 if cells <= {"NULL", ""} else 10 if cells == {"0"} else 0
+        if cells <= {"NULL", ""}:
+            return 20
+        return 10 if cells == {"0"} else 0
 
 
 @dataclass(frozen=True, slots=True)

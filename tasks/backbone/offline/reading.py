@@ -126,7 +126,8 @@ class Reader:
         order = self._order()
         where = " AND ".join(map(_together, self._conditions().values()))
         group = self._group()
-        select = list(dict.fromkeys([group, *self._select()] if group else self._select()))
+        terms = [group] if group else []
+        select = list(dict.fromkeys([*terms, *self._select()]))
         select = select or [self._sql(self.schema.name_of(self.subject))]
         if group and select == [group]:
             select.append("COUNT(*)")
@@ -232,7 +233,7 @@ class Reader:
                 conditions.setdefault(column, []).append(self._test(column, operator, value))
         for phrase, meaning in self._meanings:
             stems = {token.stem for token in tokenize(phrase)} if _TEST.search(meaning) else set()
-            self.used.update(n for n, token in enumerate(self.tokens) if token.stem in stems - {""})
+            self.used.update(index for index, token in enumerate(self.tokens) if token.stem in stems - {""})
         for value in self._values():
             in_evidence = f"'{value.text}'" in self.prompt.evidence
             if not in_evidence and (owner := self._column_of(value)):
@@ -295,10 +296,10 @@ class Reader:
         else:
             columns = []
         # mentions that end up to four tokens before the value, or with its first token
-        near = [m for m in self.mentions if m.column and -1 <= value.start - m.end <= 4]
-        fitting = [m for m in near if m.column in columns or (value.is_number and not columns)]
+        near = [claim for claim in self.mentions if claim.column and -1 <= value.start - claim.end <= 4]
+        fitting = [claim for claim in near if claim.column in columns or (value.is_number and not columns)]
         if fitting:
-            mention = min(fitting, key=lambda m: abs(value.start - m.end))
+            mention = min(fitting, key=lambda claim: abs(value.start - claim.end))
             self.used.update(range(mention.start, mention.end))
             return mention.column
         default = None if value.is_number else self.schema.name_of(self.subject)

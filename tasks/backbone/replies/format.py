@@ -64,7 +64,7 @@ def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
 
 
 def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
-    # Of keys that differ only in case or punctuation, one in the fields' own style wins.
+    """Return the items by plain key; of keys that differ in case or punctuation only, one in small letters wins."""
     return {
         plain_key(str(key)): item
         for key, item in sorted(value.items(), key=lambda pair: str(pair[0]).islower())
@@ -209,14 +209,13 @@ def _validated(value: Value, reply_type: type[T]) -> T | None:
         return None
 
 
-def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
+def _inner(value: Value, reply_type: type[T]) -> Iterator[T]:
     """Yield the objects within a value that fit the type."""
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for part in parts:
+    for part in value.values() if isinstance(value, dict) else value:
         fit = _validated(part, reply_type) if isinstance(part, dict) else None
         if fit is not None:
             yield fit
-        else:
+        elif isinstance(part, dict | list):
             yield from _inner(part, reply_type)
 
 
@@ -380,8 +379,7 @@ class Fenced(ReplyFormat):
             objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
             fitting = _fitting(objects, reply_type)
             if fitting is not None:
-                broken = fitting.path == "repaired"
-                return fitting if broken else replace(fitting, path="fenced")
+                return fitting if fitting.path == "repaired" else replace(fitting, path="fenced")
             query = _as_query(sql_of_fence(language, content), answer, reply_type)
             if query is not None:
                 return Reading(query.value, "fenced")

@@ -89,8 +89,8 @@ def read_sql(text: str) -> str | None:
     fences = fenced(text)
     marked = [content for language, content in fences if language in _SQL_FENCES]
     others = [content for _, content in fences if _STATEMENT.match(content)]
-    for content in (*marked, *others):
-        return _clean(content)
+    if statements := marked or others:
+        return _clean(statements[0])
     whole = _STATEMENT.match(text)
     if whole is not None and _is_query(text, whole.start("sql")):
         return _clean(_until_prose(text))
@@ -192,8 +192,8 @@ def _end_of_query(text: str, start: int) -> int:
     for piece in _PIECE.finditer(text, start):
         if piece["blank"]:
             if depth <= 0 and last not in _UNFINISHED:
-                begins = _BEGINNING.match(text, piece.end())
-                if begins is None or not _goes_on(begins["word"], _CLAUSES if selects else _QUERIES):
+                beginning = _BEGINNING.match(text, piece.end())
+                if beginning is None or not _goes_on(beginning["word"], _CLAUSES if selects else _QUERIES):
                     return piece.start()
         elif piece[0] == ";":
             return piece.start()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from tasks.backbone.protocol import json_object
 from tasks.benchmarks.rows import (
     DATABASE_NAMES,
     ID_NAMES,
@@ -100,6 +101,7 @@ def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: Read
 
 
 def _named(names: Sequence[str], spellings: Sequence[str]) -> str | None:
+    """Return the column with the first of these plain names that a column has; None without one."""
     by_name = {plain_name(name): name for name in reversed(names)}
     return next((by_name[name] for name in spellings if name in by_name), None)
 
@@ -188,10 +190,10 @@ def read_predictions(path: Path, reading: ReadingOptions | None = None) -> Predi
     text = read_text(path)
     if not text.strip():
         raise DataError(f"{path} is empty. {_VALID}")
-    kind, read = _read(path, text, reading)
-    if not (entries := tuple(read)):
+    file_format, entries_read = _read(path, text, reading)
+    if not (entries := tuple(entries_read)):
         raise DataError(f"{path} holds no prediction. {_VALID}")
-    return PredictionFile(path, kind, files_digest([path]), entries, reading)
+    return PredictionFile(path, file_format, files_digest([path]), entries, reading)
 
 
 def _read(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, Iterator[PredictionEntry]]:
@@ -212,7 +214,7 @@ def _read_json(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, 
     try:
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
+        if error.msg == "Extra data" and json_object(text.lstrip().split("\n", 1)[0]) is not None:
             return "rows", _rows(json_line_rows(path), reading)
         location = f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{path} is not JSON: {error.msg} in {location}. {_VALID}") from None
@@ -315,10 +317,3 @@ def _is_header(line: str) -> bool:
     """Return whether a line in lower case is the header of a table, and not a SQL that reads such a column."""
     has_id = re.search(r"\b(question|instance)_id\b", line) and ("," in line or "\t" in line)
     return bool(has_id) and not re.match(r"[\s(]*(select|with)\s", line)
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(parse_json(line), dict)
-    except json.JSONDecodeError:
-        return False

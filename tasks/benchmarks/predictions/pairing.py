@@ -95,8 +95,8 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
     sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
-    theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
-    how = "--unwrap" if file.reading.unwrap else theirs
+    official_way = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
+    how = "--unwrap" if file.reading.unwrap else official_way
     sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if how else sql_by_id
     gold = benchmark.gold
     copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
@@ -177,9 +177,9 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     and SQL is read.
     """
     column = file.entries[0].column
-    named = file.reading.sql_column is not None or column is None or says_predicted(column)
+    is_named = file.reading.sql_column is not None or column is None or says_predicted(column)
     others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
-    if named or not others or copies < max(1, IS_GOLD * predictions):
+    if is_named or not others or copies < max(1, IS_GOLD * predictions):
         return
     listed = ", ".join(f'"{name}"' for name in others)
     raise DataError(
@@ -235,8 +235,8 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
         return split
     # a tab within a SQL, except where the question's own database follows it
     return [
-        part if part[1].database_id == part[0].database_id else line
-        for part, line in zip(split, whole, strict=True)
+        (question, entry) if entry.database_id == question.database_id else line
+        for (question, entry), line in zip(split, whole, strict=True)
     ]
 
 

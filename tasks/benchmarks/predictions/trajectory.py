@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tasks.backbone.protocol import json_object
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.predictions.formats import sql_or_none
 from tasks.core.outcome import (
@@ -88,15 +89,20 @@ class Trajectory:
             submitted = bool(_submitted(turn)) if turn.submitted is None else turn.submitted
             ended = ended or submitted
             executed = [call.sql for call in turn.calls if call.sql and not call.error]
-            sql = named or (executed[-1] if executed and not (ended and turns and sql) else sql)
+            if named:
+                sql = named
+            elif executed and not (ended and sql):
+                sql = executed[-1]
             turns.append(Turn(shortened(turn.text), turn.calls, sql, submitted))
         return tuple(turns)
 
     @property
     def answer(self) -> str | None:
         """The final SQL."""
-        if self.failure or self.names_answer:
-            return None if self.failure else self.sql
+        if self.failure:
+            return None
+        if self.names_answer:
+            return self.sql
         turns = self.own_turns
         return turns[-1].sql if turns else None
 
@@ -163,10 +169,7 @@ def sql_in(arguments: Any) -> str | None:
     ('select 1', None, None)
     """
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return None
+        arguments = json_object(arguments)
     if not isinstance(arguments, dict):
         return None
     by_name = {str(name).lower(): value for name, value in arguments.items()}

@@ -118,8 +118,9 @@ def _objects(path: Path) -> Iterator[_Object]:
         first = first.removeprefix(BOM_UTF8)
         if not first.strip():
             raise DataError(f"{path} is empty. {_VALID}")
-        begins = first.strip()
-        if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
+        first_line = first.strip()
+        is_open_list = first_line[:1] == b"[" and first_line[-1:] != b"]"
+        if is_open_list or first_line.endswith((b"{", b"[", b",", b":")):
             yield from _parsed(path, number, b"".join((first, *file)))
             return
         for line_number, line in chain([(number, first)], lines):
@@ -138,9 +139,9 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
         raise DataError(
             f"{path}, line {line}: not JSON ({error.msg} in column {error.colno}). {_VALID}"
         ) from None
-    listed = isinstance(value, list)
-    for position, item in enumerate(value if listed else [value]):
-        where = f"{path}, line {number}" + (f", item {position} (from 0)" if listed else "")
+    is_list = isinstance(value, list)
+    for position, item in enumerate(value if is_list else [value]):
+        where = f"{path}, line {number}" + (f", item {position} (from 0)" if is_list else "")
         if not isinstance(item, dict):
             raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_VALID}")
         yield where, item
@@ -444,8 +445,8 @@ def _spans(location: str, content: dict[str, Any]) -> Iterator[_Span]:
                 for span in scope.get("spans") or ():
                     yield _of_otlp(location, span, shared)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{location}: a span of OpenTelemetry is malformed: {what}.") from None
+        problem = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{location}: a span of OpenTelemetry is malformed: {problem}.") from None
 
 
 def _of_sdk(location: str, span: dict[str, Any]) -> _Span:
@@ -463,8 +464,8 @@ def _of_otlp(location: str, span: dict[str, Any], shared: Mapping[str, Any]) -> 
     start, end = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
     attributes = {**shared, **_attributes(span.get("attributes") or ())}
     failed = (span.get("status") or {}).get("code") in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
-    named = f"{location}, span {span.get('spanId', '')}"
-    return _Span(named, str(span["traceId"]), start / 1e9, (end - start) / 1e9, attributes, failed)
+    span_location = f"{location}, span {span.get('spanId', '')}"
+    return _Span(span_location, str(span["traceId"]), start / 1e9, (end - start) / 1e9, attributes, failed)
 
 
 def _attributes(pairs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

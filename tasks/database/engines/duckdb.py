@@ -37,7 +37,7 @@ MAGIC = b"DUCK"
 TABLES = frozenset({".parquet", ".csv", ".tsv"})
 """Endings of files that are tables."""
 DIALECT = "duckdb"
-AT_ONCE = 10_000
+FETCHED_ROWS = 10_000
 _IS_NUMBER = (
     "{0} IS NOT NULL AND system.main.regexp_full_match(system.main.typeof({0}), "
     "'(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*)')"
@@ -137,7 +137,7 @@ class _Values(Values):
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
         result = self._connection.execute(sql)
-        while batch := result.fetchmany(AT_ONCE):
+        while batch := result.fetchmany(FETCHED_ROWS):
             yield from batch
 
 
@@ -179,9 +179,9 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
     files = files_of(folder)
     names: dict[str, Path] = {}
     for file in files:
-        if (before := names.setdefault(file.stem.lower(), file)) != file:
+        if (first := names.setdefault(file.stem.lower(), file)) != file:
             raise DataError(
-                f"{folder}: {before.name} and {file.name} would be the same table. Move one of them away."
+                f"{folder}: {first.name} and {file.name} would be the same table. Move one of them away."
             )
     paths = ", ".join(_text(str(file)) for file in files)
     connection.execute(f"SET allowed_paths = [{paths}]")
@@ -212,9 +212,10 @@ def _csv_reader(path: str, state: tuple[int, ...]) -> str:
             f"FROM sniff_csv({path}, sample_size = -1)"
         ).fetchone()
     assert dialect is not None
-    delimiter, quote, escape, comment, skip, header, columns, date, moment = dialect
+    delimiter, quote, escape, comment, skip, header, columns, date_format, timestamp_format = dialect
     options = {"delim": delimiter, "quote": quote, "escape": escape, "comment": comment}
-    options |= {name: form for name, form in (("dateformat", date), ("timestampformat", moment)) if form}
+    formats = {"dateformat": date_format, "timestampformat": timestamp_format}
+    options |= {name: pattern for name, pattern in formats.items() if pattern}
     # sniff_csv writes "(empty)" for a character that the file does not use
     texts = [f"{name} = {_text('' if value == '(empty)' else value)}" for name, value in options.items()]
     types = ", ".join(f"{_text(column['name'])}: {_text(column['type'])}" for column in columns)

@@ -35,6 +35,7 @@ GONE = frozenset(map(int, _GONE.split()))
 """Errors that say that the server is gone or full, that another session is in the way, that files or tables are damaged
 or that the connection is lost, not that the SQL is wrong."""
 _TIMES = (7, 10, 11, 12, 14)
+"""Types of moments in the protocol: TIMESTAMP, DATE, TIME, DATETIME, NEWDATE."""
 _BIT, _JSON = 16, 245
 _ENCRYPTIONS = ("disable", "prefer", "require", "verify-ca", "verify-full")
 
@@ -95,6 +96,7 @@ def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
         "ssl_ca": root,
         "ssl_verify_cert": verified,
         "ssl_verify_identity": mode == "verify-full",
+        # encrypted, with any certificate
         **({} if root or verified else {"ssl": {"check_hostname": False, "verify_mode": False}}),
     }
 
@@ -170,7 +172,9 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
     def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...] | None, Iterable[tuple[Any, ...]]]:
         cursor = self._connection.cursor(driver().cursors.SSCursor)
         cursor.execute(f"/* limit {limit_s} */ {sql}")
-        return cursor.description and tuple(entry[0] for entry in cursor.description), cursor
+        description = cursor.description
+        columns = None if description is None else tuple(entry[0] for entry in description)
+        return columns, cursor
 
     def stop(self) -> None:
         with contextlib.suppress(Exception):
@@ -274,8 +278,8 @@ ORDER BY table_name, constraint_name, ordinal_position
 
     def rights(self, connection: Any) -> tuple[str, str]:
         grants = (_GRANT.match(str(grant)) for (grant,) in rows_of(connection, "SHOW GRANTS"))
-        lists = (_COLUMN_LIST.sub("", grant[1]) for grant in grants if grant)
-        granted = {right.strip() for listed in lists for right in listed.split(",")}
+        right_lists = (_COLUMN_LIST.sub("", grant[1]) for grant in grants if grant)
+        granted = {right.strip() for rights in right_lists for right in rights.split(",")}
         ((database,),) = rows_of(connection, "SELECT DATABASE()")
         beyond = ", ".join(sorted(granted - READING))
         return f"has more rights than to read: {beyond}" if beyond else "", database

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.core.records import Status
+from tasks.database.dialects import quoted
 from tasks.database.engine import ENGINES, QueryDeadline
 from tasks.database.limits import OUT_OF_MEMORY, SEVERAL_STATEMENTS
 from tasks.database.location import Location
@@ -74,10 +75,9 @@ def open_connection(
     query = dict(parse_qsl(parts.query))
     schema = query.pop("schema", "")
     address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(query)))
-    path = (
-        ",".join('"' + name.strip().replace('"', '""') + '"' for name in schema.split(",")) if schema else ""
-    )
-    options += " -c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ") if path else ""
+    if schema:
+        path = ",".join(quoted(name.strip(), DIALECT) for name in schema.split(","))
+        options += " -c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
     more = {"password": location.password} if location.password else {}
     connection: psycopg.Connection[Any] = driver().connect(
         address,
@@ -224,10 +224,8 @@ def _filler(connection: "psycopg.Connection[Any]") -> str:
 
     Other sessions of the role, whose SQL a model may have written, do not see a gold there.
     """
-    length = connection.execute(
-        "SELECT pg_size_bytes(current_setting('track_activity_query_size'))"
-    ).fetchone()
-    return "." * length[0] if length else ""
+    row = connection.execute("SELECT pg_size_bytes(current_setting('track_activity_query_size'))").fetchone()
+    return "." * row[0] if row else ""
 
 
 FUNCTIONS = """

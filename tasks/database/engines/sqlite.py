@@ -178,6 +178,7 @@ def open_file(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
 
 
 def _table_names(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables that are data of their own and can be read, in the order of their creation."""
     shadows = {row[1] for row in connection.execute("PRAGMA main.table_list") if row[2] == "shadow"}
     created = connection.execute(
         "SELECT name, sql FROM sqlite_master "

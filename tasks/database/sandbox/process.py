@@ -57,14 +57,14 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.locations: set[Location] = set()  # databases of earlier requests
         self.functions: set[str] = set()  # functions of earlier requests, which it has imported
-        self._socket, theirs = socket.socketpair()
+        self._socket, worker_end = socket.socketpair()
         self._writer: asyncio.StreamWriter | None = None
         try:
             # a session of its own: Ctrl-C reaches the parent only
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-S", "-m", "tasks.database.sandbox.worker"],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                stdin=worker_end.fileno(),
+                stdout=worker_end.fileno(),
                 env=_environment(),
                 start_new_session=True,
             )
@@ -72,7 +72,7 @@ class WorkerProcess:
             self._socket.close()
             raise
         finally:
-            theirs.close()
+            worker_end.close()
 
     @property
     def alive(self) -> bool:
@@ -91,12 +91,12 @@ class WorkerProcess:
                 await self._send(framed(limits))
                 await self._receive()
         except (OSError, EOFError) as error:
-            late = isinstance(error, TimeoutError)
-            if not late:
-                await self._ended()
+            is_late = isinstance(error, TimeoutError)
+            if not is_late:
+                await self._wait_for_end()
                 if self._process.poll() in OUTSIDE:
-                    raise WorkerDiedError(self._ending(), started=False, outside=True) from error
-            ending = f"not within {START_S:g} s" if late else self._ending() or type(error).__name__
+                    raise WorkerDiedError(self._how_it_ended(), started=False, outside=True) from error
+            ending = f"not within {START_S:g} s" if is_late else self._how_it_ended() or type(error).__name__
             raise DatabaseUnavailableError(
                 f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "
                 f"{limits.memory_mb} MiB. "
@@ -127,11 +127,11 @@ class WorkerProcess:
                 raise WorkerDiedError("SIGSTOP", started=sent, outside=True) from error
             raise WorkerOverranError from error
         except (OSError, EOFError) as error:
-            await self._ended()
+            await self._wait_for_end()
             code = self._process.poll()
             if code == -signal.SIGALRM:
                 raise WorkerOverranError from error
-            raise WorkerDiedError(self._ending(), started=sent, outside=code in OUTSIDE) from error
+            raise WorkerDiedError(self._how_it_ended(), started=sent, outside=code in OUTSIDE) from error
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""
@@ -161,13 +161,13 @@ class WorkerProcess:
                 self._writer.transport.abort()
             self._socket.close()
 
-    async def _ended(self) -> None:
+    async def _wait_for_end(self) -> None:
         """Give a process that closed its pipe a second to end, so that its exit code is known."""
         until = time.monotonic() + 1.0
         while self.alive and time.monotonic() < until:
             await asyncio.sleep(0.001)
 
-    def _ending(self) -> str:
+    def _how_it_ended(self) -> str:
         code = self._process.poll()
         if code is None:
             return ""
@@ -188,7 +188,7 @@ def _environment() -> dict[str, str]:
 
     Secrets stay out: the worker runs untrusted SQL and needs none of them.
     """
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     folders = [str(ROOT), *(folder for folder in sys.path if folder)]
     # one malloc arena: a second one would take 64 MiB of the memory limit for nothing
-    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(folders)), "MALLOC_ARENA_MAX": "1"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(dict.fromkeys(folders)), "MALLOC_ARENA_MAX": "1"}

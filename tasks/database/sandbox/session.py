@@ -192,11 +192,12 @@ class SqlSession:
             timeout = self.limits.timeout_s if timeout_s is None else timeout_s
             timeout = max(0.0, min(timeout, self._budget_ends - now))
             deadline = QueryDeadline(now + timeout, COARSE if count_steps else None)
-            query = _Query(sql, timeout, deadline, keep_rows)
-            result = self._alarmed(connection, query)
+            result = self._run_alarmed(connection, _Query(sql, timeout, deadline, keep_rows))
             if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
-                again = self._alarmed(connection, _Query(sql, timeout, QueryDeadline(now + timeout, 1), 0))
-                result = replace(result, steps=again.steps) if again.ok else again
+                exact = self._run_alarmed(
+                    connection, _Query(sql, timeout, QueryDeadline(now + timeout, 1), 0)
+                )
+                result = replace(result, steps=exact.steps) if exact.ok else exact
             if self._engine.state(self.location) == self._state:
                 return result
         raise unreadable(self.location, "it changes while queries read it")
@@ -206,8 +207,8 @@ class SqlSession:
 
         A server's results are not kept: its connection does not tell whether the database has changed.
 
-        One that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for further
-        statements, if it is small and every execution gives the same one.
+        A statement that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for
+        further statements, if it is small and every execution gives the same one.
         """
         if self._kept is None:
             return self.run(sql, timeout_s=timeout_s)
@@ -239,14 +240,15 @@ class SqlSession:
             return f"The SQL is {size:,} bytes long; the sandbox takes {self.limits.max_sql_bytes:,}."
         return ""
 
-    def _alarmed(self, connection: Connection, query: _Query) -> Result:
+    def _run_alarmed(self, connection: Connection, query: _Query) -> Result:
         self._alarm(query.deadline.left + self.limits.overrun_s)
         try:
-            return self._guarded(connection, query)
+            return self._run_guarded(connection, query)
         finally:
             self._alarm(0)
 
-    def _guarded(self, connection: Connection, query: _Query) -> Result:
+    def _run_guarded(self, connection: Connection, query: _Query) -> Result:
+        """Run a query; an error that is the query's own is its result."""
         started = time.perf_counter()
         try:
             try:
@@ -331,6 +333,7 @@ class SqlSession:
         )
 
     def _open(self) -> Connection:
+        """Return the connection, opened again if the content has changed; that takes none of the queries' time."""
         if self._connection is not None and self._is_open:
             return self._connection
         self.close()

@@ -47,7 +47,7 @@ def main() -> None:
     _write(replies, WorkerReply("ready"))
     os.dup2(1, 2)  # the parent reads standard error no further, and a full pipe would block
     while (message := _read(jobs)) is not None:
-        reply = _done(message, sessions, limits)
+        reply = _run_job(message, sessions, limits)
         _write(replies, reply)
         if reply.spent:
             return
@@ -73,7 +73,7 @@ _function_named = cache(pkgutil.resolve_name)
 """Returns the module-level function of a "module:qualname"."""
 
 
-def _done(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
+def _run_job(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
     """Do a pickled job; an exception is a reply, and after a lack of memory the worker is spent."""
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
@@ -134,6 +134,7 @@ def _read(pipe: BufferedReader) -> bytes | None:
 
 
 def _write(pipe: BufferedWriter, reply: WorkerReply) -> None:
+    """Send a reply; where it cannot be pickled, the error with which that fails."""
     try:
         frame = framed(reply)
     except MemoryError:

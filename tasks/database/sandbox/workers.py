@@ -10,7 +10,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
@@ -58,10 +57,10 @@ class CallsTogether:
         """
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(function, database, argument, timeout_s, result))
-        self._begin()
+        self._start_sender()
         return await result
 
-    def _begin(self) -> None:
+    def _start_sender(self) -> None:
         if len(self._senders) < self._pool.size:
             sender = asyncio.create_task(self._send())
             self._senders.add(sender)
@@ -71,7 +70,7 @@ class CallsTogether:
         """Start another sender if one was cancelled while its caller waits or has called again."""
         self._senders.discard(sender)
         if sender.cancelled() and any(not call.result.done() for call in self._waiting):
-            self._begin()
+            self._start_sender()
 
     async def _send(self) -> None:
         """Send what waits until nothing does."""
@@ -98,6 +97,7 @@ class CallsTogether:
         return calls
 
     async def _send_together(self, calls: Sequence[Waiting]) -> None:
+        """Send calls in one message, and hand out what it brings; calls that were not begun wait again."""
         first, *others = calls
         arguments = [(call.argument, call.timeout_s) for call in calls]
         timeout_s = max(call.timeout_s for call in calls) + MAX_MESSAGE_S * bool(others)
@@ -106,10 +106,11 @@ class CallsTogether:
                 call_each, first.database, first.function, arguments, timeout_s=timeout_s
             )
         except Exception as error:
-            if not others and not first.result.done():
+            if others:
+                for call in calls:  # the error is raised once more by the call that it belongs to
+                    await self._send_together([call])
+            elif not first.result.done():
                 first.result.set_exception(error)
-            for call in calls if others else ():  # it is raised once more by the call that it belongs to
-                await self._send_together([call])
             return
         for call, value in zip(calls, values, strict=False):
             if not call.result.done():
@@ -176,9 +177,7 @@ class SqlWorkers:
         self._places = asyncio.Semaphore(self.size)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -227,8 +226,8 @@ class SqlWorkers:
         """Run a job inside a worker and return its value; raises what `call` does."""
         places = self._places
         if places is None:
-            never = "open the SqlWorkers first: async with SqlWorkers() as workers"
-            raise RuntimeError(CLOSED if self._closed else never)
+            not_open = "open the SqlWorkers first: async with SqlWorkers() as workers"
+            raise RuntimeError(CLOSED if self._closed else not_open)
         async with places:
             if self._places is not places:
                 raise RuntimeError(CLOSED)
@@ -251,7 +250,7 @@ class SqlWorkers:
         ended_from_outside = 0
         while True:
             worker = await self._worker(job.location)
-            new = not worker.functions  # it has had no job
+            is_new = not worker.functions  # it has had no job
             self._busy.add(worker)
             try:
                 reply = await worker.ask(job, frame, job.budget_s + self.limits.grace_s)
@@ -265,11 +264,11 @@ class SqlWorkers:
                 self._discard(worker)
                 if self._places is None:  # `close` has killed it
                     raise RuntimeError(CLOSED) from None
-                if error.outside and (error.started or new):
+                if error.outside and (error.started or is_new):
                     ended_from_outside += 1
                     if ended_from_outside == ATTEMPTS:
                         raise _ended_from_outside(error) from None
-                elif error.started or new:  # one that had jobs before may have died while it was idle
+                elif error.started or is_new:  # one that had jobs before may have died while it was idle
                     raise WorkerLost(
                         "too_large", f"{self._memory_message()} (It ended with {error}.)"
                     ) from None

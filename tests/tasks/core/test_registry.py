@@ -29,7 +29,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shapes() -> "Registry[int]":
     registry: Registry[int] = Registry("shape", package="tests.support", group="test.shapes")
     registry._imported = True  # nothing is built in
-    registry._found["triangle"] = 3
+    registry._implementations["triangle"] = 3
     return registry
 
 

@@ -122,7 +122,7 @@ def _offer(
 ) -> None:
     """Treat a folder's modules as modules of a package that has not been imported yet."""
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])  # type: ignore[attr-defined]
-    monkeypatch.setattr(registry, "_found", dict(registry._found))
+    monkeypatch.setattr(registry, "_implementations", dict(registry._implementations))
     monkeypatch.setattr(registry, "_imported", False)
 
 
