@@ -110,7 +110,7 @@ def answer_of(text: str) -> list[Reply]:
     if not isinstance(message, dict):
         raise wire.GarbledAnswerError("the answer's choice holds no message")
     filtered = wire.FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
-    usage = content.get("usage")
+    usage = wire.part(content, "usage")
     bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), _cost(usage))
     reply = Reply(storable(_content(message) + filtered), bill, finish == "length", _calls(message))
     return [reply, *_further(reply, choices[1:])]
@@ -226,10 +226,10 @@ def usage_of(usage: Any) -> Usage:
     )
 
 
-def _cost(usage: Any) -> float | None:
+def _cost(usage: Mapping[str, Any]) -> float | None:
     """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    if not cost and usage and usage.get("is_byok"):
+    cost = usage.get("cost")
+    if not cost and usage.get("is_byok"):
         # With a key of the user's own at the provider, the provider sends the bill: 0 is not what the call cost.
         cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
     if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MAX_CALL_USD:

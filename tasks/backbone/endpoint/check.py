@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.wire import address_of, public_url
+from tasks.backbone.endpoint.wire import address_of, parts, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Reply, Request, json_object
 from tasks.backbone.replies.format import read_reply
@@ -358,10 +358,10 @@ def listed_models(answer: HttpAnswer) -> list[Mapping[str, Any]]:
     """Return the entries of an answer to GET /models that have an id."""
     try:
         content = json.loads(answer.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
-    entries = content.get("data") if isinstance(content, dict) else content
-    return [entry for entry in entries or () if isinstance(entry, dict) and entry.get("id")]
+    entries = parts(content if isinstance(content, dict) else {"data": content}, "data")
+    return [entry for entry in entries if entry.get("id")]
 
 
 def stated_context(listed: list[Mapping[str, Any]], model: str) -> int | None:

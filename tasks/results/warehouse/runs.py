@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import DataError, did_you_mean
-from tasks.core.wording import counted, percent_and_counts, storable
+from tasks.core.wording import and_more, counted, percent_and_counts, storable
 from tasks.documents.model import Table
 from tasks.results.run_record import (
     FINISHED,
@@ -425,5 +425,5 @@ def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
 
 
 def _listed(runs: Sequence[RunHeader]) -> str:
-    lines = "".join(f"\n  {run_line(run)}" for run in runs[:MAX_LISTED])
-    return lines + (f"\n  and {len(runs) - MAX_LISTED} more" if len(runs) > MAX_LISTED else "")
+    lines = filter(None, (*map(run_line, runs[:MAX_LISTED]), and_more(runs, MAX_LISTED)))
+    return "".join(f"\n  {line}" for line in lines)

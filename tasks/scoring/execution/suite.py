@@ -13,7 +13,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.layouts import GoldResults
 from tasks.benchmarks.rows import read_text
 from tasks.core.errors import DataError
-from tasks.core.wording import counted, shorten
+from tasks.core.wording import and_more, counted, shorten
 from tasks.database.database import Database, locate
 from tasks.database.engine import engine_of
 from tasks.database.location import Location, unreadable
@@ -74,11 +74,11 @@ def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict
     for name, further in locations.items():
         problems += filter(None, (_why_foreign(databases[name], location) for location in further))
     if problems:
-        listed = "".join(f"\n  {problem}" for problem in problems[:MAX_LISTED])
-        more = f"\n  and {len(problems) - MAX_LISTED} more" if len(problems) > MAX_LISTED else ""
+        lines = filter(None, (*problems[:MAX_LISTED], and_more(problems, MAX_LISTED)))
+        listed = "".join(f"\n  {line}" for line in lines)
         raise DataError(
             f"{counted(len(problems), 'file')} beside a database cannot be part of its test suite, on all of which a "
-            f"prediction has to be right:{listed}{more}\nMove them to another folder, or judge without the test suite: "
+            f"prediction has to be right:{listed}\nMove them to another folder, or judge without the test suite: "
             "--set benchmark.test_suite=false"
         )
     return {

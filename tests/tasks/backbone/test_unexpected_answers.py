@@ -5,10 +5,16 @@ the events of OpenAI's API reference "Chat streaming".
 """
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from tasks.backbone.endpoint import chat, messages, responses
+from tasks.backbone.endpoint.check import listed_models, stated_context
+from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.endpoint.wire import GarbledAnswerError, RefusedInBodyError
 from tasks.core.errors import BackboneError
 from tests.support.fake_openai import Behaviour, Body
 from tests.tasks.backbone.conftest import Endpoint
@@ -87,3 +93,103 @@ async def test_an_error_with_status_200(endpoint: Endpoint, body: Body, reason: 
     with pytest.raises(BackboneError, match=reason):
         await endpoint.ask()
     assert len(endpoint.server.requests) == requests
+
+
+@pytest.mark.parametrize("usage", ["n/a", [1], 5, True])
+async def test_usage_that_is_no_object_loses_no_reply(endpoint: Endpoint, usage: object) -> None:
+    body = {"model": "fake-1", "choices": [{"message": {"content": "SELECT 1"}}], "usage": usage}
+    endpoint.server.always(Behaviour(200, body))
+    answered = await endpoint.ask()
+    assert (answered.text, answered.call.usage.input, answered.call.cost_usd) == ("SELECT 1", None, None)
+
+
+CHAT_ANSWER = {
+    "model": "m",
+    "service_tier": "flex",
+    "choices": [
+        {
+            "finish_reason": "stop",
+            "message": {
+                "content": [{"type": "text", "text": "SELECT 1"}],
+                "reasoning_content": "why",
+                "refusal": None,
+                "tool_calls": [{"id": "c", "function": {"name": "run_sql", "arguments": "{}"}}],
+            },
+        },
+        {"finish_reason": "length", "message": {"content": "SELECT"}},
+    ],
+    "usage": {
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "is_byok": True,
+        "cost": 0,
+        "cost_details": {"upstream_inference_cost": 0.2},
+        "prompt_tokens_details": {"cached_tokens": 1},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    },
+}
+RESPONSE = {
+    "model": "m",
+    "status": "incomplete",
+    "incomplete_details": {"reason": "content_filter"},
+    "error": None,
+    "output": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}]},
+        {"type": "message", "phase": "commentary", "content": [{"type": "output_text", "text": "a"}]},
+        {"type": "message", "content": [{"type": "refusal", "refusal": "no"}]},
+        {"type": "function_call", "name": "run_sql", "arguments": "{}", "call_id": "i"},
+    ],
+    "usage": {"input_tokens": 1, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1}},
+}
+MESSAGE = {
+    "type": "message",
+    "model": "m",
+    "stop_reason": "refusal",
+    "stop_details": {"explanation": "no"},
+    "content": [
+        {"type": "thinking", "thinking": "why"},
+        {"type": "text", "text": "SELECT 1"},
+        {"type": "tool_use", "name": "run_sql", "input": {}, "id": "i"},
+    ],
+    "usage": {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "cache_read_input_tokens": 1,
+        "service_tier": "standard",
+    },
+}
+MODELS = {"data": [{"id": "m", "max_model_len": 4096, "meta": {"n_ctx_train": 1}}]}
+ODD = (None, True, 0, -1, 10**40, "n/a", "", "\ud800", [], [1], [None], {}, {"a": 1}, [[1]], [{"type": 5}])
+
+
+def read_models(body: str) -> object:
+    return stated_context(listed_models(HttpAnswer(200, {}, body)), "m")
+
+
+def with_odd_values(value: Any) -> Iterator[Any]:
+    """Yield an answer with each odd value in place of it, and of each value within it."""
+    yield from ODD
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, inner in pairs:
+        for odd in with_odd_values(inner):
+            changed = value.copy()
+            changed[place] = odd
+            yield changed
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (CHAT_ANSWER, chat.answer_of),
+        (RESPONSE, responses.answer_of),
+        (MESSAGE, messages.answer_of),
+        (MODELS, read_models),
+    ],
+    ids=["chat", "responses", "messages", "models"],
+)
+def test_an_answer_with_a_value_of_another_type_is_read_or_garbled(
+    answer: Body, read: Callable[[str], object]
+) -> None:
+    for changed in with_odd_values(answer):
+        with suppress(GarbledAnswerError, RefusedInBodyError):
+            read(json.dumps(changed))
