@@ -29,8 +29,7 @@ from tasks.settings.load import known_names
 
 OWN_FILE = r"[/~].*(\.ya?ml|\.py:\w+)"
 """Pattern of what names a file of the user: `/path/to/model.yaml`, `/path/to/mine.py:attribute`."""
-_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
-_offered = ContextVar("offered", default=_NONE)
+_offered: ContextVar[Mapping[str, Sequence[str]]] = ContextVar("offered", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -54,12 +53,12 @@ def _offer(kind: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     offered = sorted({*known_names(kind), *_offered.get().get(kind, ())})
     if schema["type"] == "array":
         return {**schema, "items": {**schema["items"], "enum": offered}}
-    own: dict[str, Any] = {
+    labels: dict[str, Any] = {
         name: schema.pop(name) for name in ("default", "description", "title") if name in schema
     }
     choices = [{"title": "name or file", **schema}, {"title": "list", "enum": offered}]
-    either = {"if": {"pattern": "^[/~]"}, "then": {"pattern": f"^{OWN_FILE}$"}, "else": {"enum": offered}}
-    return {**own, "anyOf": choices, **either}
+    condition = {"if": {"pattern": "^[/~]"}, "then": {"pattern": f"^{OWN_FILE}$"}, "else": {"enum": offered}}
+    return {**labels, "anyOf": choices, **condition}
 
 
 class Form(Labels):
@@ -95,6 +94,7 @@ _FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipel
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field "one type or null" as that of the type, without a default; others as they are."""
     types = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(types) != 1 or len(types) == len(field["anyOf"]):
         return field
@@ -120,7 +120,8 @@ class EvaluationForm(Form, EvaluationNames):
         words = ["crosscheck", "evaluate"]
         for name in (*KINDS, *QuestionSelection.model_fields, "data"):
             value = getattr(self, name)
-            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+            if value is not None:
+                words += [f"--{name.replace('_', '-')}", str(value)]
         for override in (*self.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
             words += ["--set", override]
         return shlex.join(words)

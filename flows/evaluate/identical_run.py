@@ -35,6 +35,7 @@ def inputs_digest(parts: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Return as plain JSON what `json` cannot write; values of other types by their `repr`."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -159,7 +160,7 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
     except CrosscheckError:
         return None
     for record in records:
-        answered = record.status == "complete" and set(record.failures) <= {NO_ANSWER}
-        if answered and DATABASES_CHANGED not in record.tags:
+        is_complete = record.status == "complete" and set(record.failures) <= {NO_ANSWER}
+        if is_complete and DATABASES_CHANGED not in record.tags:
             return record
     return None

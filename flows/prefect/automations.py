@@ -29,6 +29,7 @@ WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: notify about failed, crashed and late nightly runs"
 BLOCK = "crosscheck-notify"
+"""Name of the block in which Prefect's server keeps the address of the webhook."""
 STATES = ("Failed", "Crashed", "TimedOut", "Late")
 """States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
 ONCE_IN = timedelta(days=1)
@@ -78,9 +79,9 @@ async def _create(name: str, action: Any, **trigger: Any) -> None:
     await Automation(name=name, trigger=event, actions=[action]).acreate()
     async with open_client() as client:  # another process may have created one at the same time
         automations = await client.read_automations_by_name(name)
-        for later in sorted(automations, key=lambda automation: automation.id)[1:]:
+        for duplicate in sorted(automations, key=lambda automation: automation.id)[1:]:
             with suppress(ObjectNotFound):
-                await client.delete_automation(later.id)
+                await client.delete_automation(duplicate.id)
 
 
 def find_webhook() -> str:

@@ -31,6 +31,7 @@ RETRY_DELAYS_S = (0.5, 2.0, 8.0)
 MAX_REQUESTS = 64
 """Requests to a storage at a time; each waits for the network."""
 PROBE, ABSENT = "probe/here", "probe/absent"
+"""Keys with which a storage is tried: one that is written, and one that has no result."""
 
 
 def open_results(home: Home) -> "PersistedResults":
@@ -76,6 +77,7 @@ class StageDatabase:
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
+        """Turn an error of the database or its disk into one that says what is kept and what to do."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:
@@ -179,6 +181,7 @@ PersistedResults = StageDatabase | SharedStages
 
 
 def _checked(result: Any) -> Mapping[str, Any] | None:
+    """Return what was stored if it has the form of a stage result, else None."""
     return result if isinstance(result, Mapping) and "value" in result else None
 
 
