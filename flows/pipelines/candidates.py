@@ -70,7 +70,7 @@ class Candidates:
         question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
         contexts = [self.context_of(index, context) for index in range(count)]
         answers = await asyncio.gather(
-            *(self._run(question, *own) for own in zip(contexts, question_runs, strict=True)),
+            *(self._run(question, *arguments) for arguments in zip(contexts, question_runs, strict=True)),
             return_exceptions=True,
         )
         for number, (own_run, own_context) in enumerate(zip(question_runs, contexts, strict=True), 1):
@@ -164,6 +164,7 @@ class CandidateSelection:
         return (await merge_candidates(self.question, view, request, runner, backbone)).sql
 
     async def _better(self, first: Group, second: Group, view: SchemaView) -> Group | None:
+        """Return the group whose SQL the backbone prefers; None where it prefers neither."""
         settings: CandidateSettings = self.context.settings.candidates
         pair = QueryPair(
             self._sql(first), self._sql(second), settings.rows_shown, self.candidates.temperature
