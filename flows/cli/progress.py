@@ -116,12 +116,12 @@ class _Counting(Progress):
     @property
     def text(self) -> str:
         """The counts as text, what matters most first: a narrow terminal cuts the end off."""
-        left = self._seconds_left()
+        seconds_left = self._seconds_left()
         parts = (
             counted(self.calls, "call"),
             self._ex,
             _cost(self.cost_usd),
-            f"{duration(left)} left" if left is not None else "",
+            f"{duration(seconds_left)} left" if seconds_left is not None else "",
             f"{self.failed:,} failed" if self.failed else "",
             f"{counted(self.retries, 'request')} repeated" if self.retries else "",
         )

@@ -83,7 +83,7 @@ class Deploy(options.Output):
         from flows.matrix.nights_file import read_nights
 
         nights = read_nights(self.file)
-        here = _use_server(self)
+        has_own_server = _use_server(self)
         from flows.evaluate.deployment import named_evaluations, settings_of
         from flows.evaluate.forms import offering
         from flows.matrix.nightly import night_limits
@@ -97,7 +97,7 @@ class Deploy(options.Output):
         night_limits(settings, nights.finish_by, nights.budget_usd)
         names = named_evaluations(nights.matrix)
         nights.matrix.check_baselines({" | ".join(name) for name in names})
-        if here:  # workers elsewhere have runs of their own
+        if has_own_server:  # workers elsewhere have runs of their own
             for baseline in nights.matrix.baselines.values():
                 named_run(baseline, self.warehouse)
         home = {DEPLOYED_HOME: str(self.folder.path)}

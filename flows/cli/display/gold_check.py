@@ -138,9 +138,9 @@ def _undecided(verified: Verified) -> Iterator[Block]:
     sqls = {check.id: check.sql for check in verified.report.first_finished}
     unchecked = list(verified.unchecked)
     rows = tuple(
-        (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
+        (KINDS_IN_WORDS[kind], number(len(ids)), shorten(ids, MAX_IDS))
         for kind in KINDS
-        if (those := [name for name, decision in undecided.items() if kind in decision.kinds])
+        if (ids := [name for name, decision in undecided.items() if kind in decision.kinds])
     )
     of = f"of {len(verified.decisions):,} golds that run"
     caption = "a gold can have several causes"
@@ -256,7 +256,7 @@ def key_document(checked: CheckedKey) -> Document:
     """Return the counts, the questions whose result differs or does not, and everything that is wrong."""
     key, benchmark = checked.key, checked.benchmark
     revision = f", revision {benchmark.revision} · rule {benchmark.rule}"
-    done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
+    actions = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
     listed = (
         (f"Another result than the official gold (rule {benchmark.rule})", checked.differing),
         (f"The result of the official gold (rule {benchmark.rule}), so that nothing changes", checked.same),
@@ -278,13 +278,13 @@ def key_document(checked: CheckedKey) -> Document:
         title = Span(counted(len(checked.problems), "problem"), "bad")
         blocks.append(Section(title, (Bullets(tuple(checked.problems)),), notes=True))
     else:
-        some = any(entry.sqls for entry in checked.entries)
-        blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
+        has_sql = any(entry.sqls for entry in checked.entries)
+        blocks.append(Sentence("Every SQL runs." if has_sql else "There is no SQL to run."))
     return Document(
         f"The key {key.name} changes {counted(len(checked.entries), 'question')}",
         tuple(blocks),
         (Span("Crosscheck · answer key of ", "quiet"), Span(benchmark.name, "strong"), revision),
-        done,
+        actions,
         "bad" if checked.problems else "",
         reading(
             Sentence(
