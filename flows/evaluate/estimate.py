@@ -97,11 +97,11 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
     questions = preparation.answerable
     span = max(len(questions), SAMPLE)  # of fewer questions than SAMPLE, each is measured
     sample = [questions[index * span // SAMPLE] for index in range(min(SAMPLE, len(questions)))]
+    if not sample:
+        return ()
     for question in sample:
         if (await runner.run(QuestionRun(question))).failure:
             return ()
-    if not sample:
-        return ()
     factor = len(questions) / len(sample)
     return tuple(
         Part(

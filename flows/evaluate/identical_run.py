@@ -73,7 +73,7 @@ def _versions() -> tuple[str, ...]:
         required = []
     versions = [sys.version, sqlite3.sqlite_version]
     for requirement in required:
-        name = "".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0]
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         try:
             versions.append(f"{name}=={metadata.version(name)}")
         except metadata.PackageNotFoundError:  # of an extra that is not installed

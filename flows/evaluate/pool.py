@@ -124,7 +124,6 @@ async def restore_everything(
 
 
 async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
-    """Return the outcomes of the questions whose every stage has a persisted result, by id."""
     outcomes = await for_each(questions, runner.restore, at_once=MAX_RESTORING)
     return {question.id: outcome for question, outcome in zip(questions, outcomes, strict=True) if outcome}
 

@@ -83,11 +83,8 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
     start = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= start), default=start)
     taken = {name, *(night.name for night in before)}
-    missed = [
-        moment
-        for moment in await dates_of(schedules, last, start, MAX_MISSED)
-        if name_of(moment) not in taken
-    ]
+    moments = await dates_of(schedules, last, start, MAX_MISSED)
+    missed = [moment for moment in moments if name_of(moment) not in taken]
     later = await dates_of(schedules, max(start, datetime.datetime.now(datetime.UTC)), None, 1)
     return Timetable(tuple(missed), min(later, default=None))
 
