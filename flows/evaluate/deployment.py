@@ -154,9 +154,7 @@ def ended(record: RunRecord, home: Home) -> State[Any]:
 
 
 DEMO = EvaluationForm()
-"""Form with the default names of benchmark, backbone and pipeline."""
 ERRORS = RerunForm()
-"""Form of a re-run of the questions that failed."""
 
 
 def _flow_run_name() -> str:

@@ -124,10 +124,12 @@ def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
         (part, backbone) for part, backbone in zip(parts, backbones_of(settings), strict=True) if part.calls
     ]
     usd = total([cost(part.usage, prices_for(backbone), backbone.tier) for part, backbone in used])
+    if asks_eliminator(settings):
+        usd = None
     return Estimate(
         questions,
         sum(part.calls for part in parts),
         sum(part.usage.input or 0 for part in parts),
         sum(part.usage.output or 0 for part in parts),
-        0.0 if is_free(settings) else None if asks_eliminator(settings) else usd,
+        0.0 if is_free(settings) else usd,
     )

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -164,9 +165,7 @@ class Matrix(Form, Workload):
                 data=self.data,
                 **common,
             )
-            for benchmark in self.benchmarks
-            for backbone in self.backbones
-            for pipeline in self.pipelines
+            for benchmark, backbone, pipeline in product(self.benchmarks, self.backbones, self.pipelines)
         ]
 
 

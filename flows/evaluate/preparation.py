@@ -441,8 +441,8 @@ def check_budget(
     if unpriced:
         raise ConfigurationError(
             f"{option}: what {', '.join(sorted(unpriced))} costs is unknown beforehand, so no budget can be kept: "
-            f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
-            "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
+            f"{'; '.join(f'{name}: {reason}' for name, reason in sorted(unpriced.items()))}. Give it prices in its YAML "
+            "file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )
 
 
@@ -458,6 +458,6 @@ def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
             reasons[backbone.name] = (
                 "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"
             )
-        elif kind_of(backbone).paid and (why := why_unpriced(backbone)):
-            reasons[backbone.name] = why
+        elif kind_of(backbone).paid and (reason := why_unpriced(backbone)):
+            reasons[backbone.name] = reason
     return reasons

@@ -84,8 +84,8 @@ class KeyJudge:
 
 def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
     """Say which SQL of a key does not run, and why."""
-    why = " ".join(execution.error.split()) or execution.status
-    return f"question {question_id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
+    reason = " ".join(execution.error.split()) or execution.status
+    return f"question {question_id}: the SQL does not run ({reason}): {' '.join(sql.split())[:120]}"
 
 
 async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:

@@ -29,7 +29,6 @@ WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: notify about failed, crashed and late nightly runs"
 BLOCK = "crosscheck-notify"
-"""Name of the block in which Prefect's server keeps the address of the webhook."""
 STATES = ("Failed", "Crashed", "TimedOut", "Late")
 """States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
 ONCE_IN = timedelta(days=1)

@@ -274,9 +274,9 @@ async def _client(request: str = "to show its deployments") -> AsyncIterator[Pre
         refusal = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
         if isinstance(refusal, httpx.HTTPStatusError):
             raise CrosscheckError(_refusal(request, refusal.response)) from None
-        why = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise CrosscheckError(
-            f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."
+            f"Prefect's server does not answer ({reason}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
 
 
@@ -289,8 +289,8 @@ def _refusal(request: str, response: httpx.Response) -> str:
     detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
     items = detail if isinstance(detail, list) else [detail]
     reasons = [str(item.get("msg") if isinstance(item, dict) else item) for item in items if item]
-    why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
-    message = " ".join((why or response.reason_phrase).split())
+    joined = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
+    message = " ".join((joined or response.reason_phrase).split())
     message = message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
     login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."

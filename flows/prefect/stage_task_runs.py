@@ -270,7 +270,6 @@ class StageTaskRun:
 
 
 def _questions(calls: Iterable[RunningCall]) -> dict[tuple[str, str], None]:
-    """Return the questions of calls in order, each once, as keys: database id and question id."""
     return dict.fromkeys((call.site.question.database_id, call.site.question.id) for call in calls)
 
 

@@ -97,9 +97,9 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
         second = (f"crosscheck show {run_id} --open", "every question on a page")
     # the first one may be `everything` too: each command is printed once
     steps = dict.fromkeys((first, second, everything) if details else (first, second))
-    commands = [(f"{command}{_home_option()}", why) for command, why in steps]
+    commands = [(f"{command}{_home_option()}", reason) for command, reason in steps]
     width = max(len(command) for command, _ in commands)
-    return [f"{command:<{width}}  # {why}" for command, why in commands]
+    return [f"{command:<{width}}  # {reason}" for command, reason in commands]
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:

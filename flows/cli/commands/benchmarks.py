@@ -284,6 +284,6 @@ class Prepare(options.Evaluation):
                 f"  Left out of the model's replies: {counted(prepared.left_out, 'column')}. Try another --backbone.",
                 err=True,
             )
-        for name, why in prepared.failures.items():
-            click.echo(visible(f"  {name}: {why}"), err=True)
+        for name, reason in prepared.failures.items():
+            click.echo(visible(f"  {name}: {reason}"), err=True)
         return ExitCode.TRY_AGAIN if prepared.failures else ExitCode.DONE

@@ -404,6 +404,8 @@ def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
         return
     now = current_pins(history).values()
     for pin in reversed(history):
-        kind = "[bold]pinned[/]" if pin in now else "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
+        kind = "[bold]pinned[/]"
+        if pin not in now:
+            kind = "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
         console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
         console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")

@@ -186,9 +186,9 @@ def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
         return
     blocks: list[Block] = []
     for check in checks[:MAX_LISTED]:
-        took = "" if check.seconds is None else f", {seconds(check.seconds)}"
-        why = f": {check.error}" if check.error else ""
-        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{took})", "quiet"), why)))
+        duration = "" if check.seconds is None else f", {seconds(check.seconds)}"
+        error = f": {check.error}" if check.error else ""
+        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{duration})", "quiet"), error)))
         blocks.append(Sentence(f"    {' '.join(check.sql.split())[:200]}", "note"))
     if rest := and_more(checks, MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))

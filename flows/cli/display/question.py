@@ -215,9 +215,9 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     score, run = view.score, view.record
     console.print()
     if score.executable:
-        why = answer_in_words(score, run.rule).removeprefix("wrong: ")
-        if why != "right":
-            console.print(literal(why))
+        reason = answer_in_words(score, run.rule).removeprefix("wrong: ")
+        if reason != "right":
+            console.print(literal(reason))
         others = [
             f"{name} {_mark(right=right)}" for name, right in score.final.correct.items() if name != run.rule
         ]
