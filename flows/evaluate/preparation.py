@@ -441,8 +441,8 @@ def check_budget(
     if unpriced:
         raise ConfigurationError(
             f"{option}: what {', '.join(sorted(unpriced))} costs is unknown beforehand, so no budget can be kept: "
-            f"{'; '.join(f'{name}: {reason}' for name, reason in sorted(unpriced.items()))}. Give it prices in its YAML "
-            "file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
+            f"{'; '.join(f'{name}: {reason}' for name, reason in sorted(unpriced.items()))}. Give it prices in its "
+            "YAML file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )
 
 
