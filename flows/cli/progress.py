@@ -137,10 +137,10 @@ class _Counting(Progress):
     def _seconds_left(self) -> float | None:
         """Return how long the questions that are left take at the present speed; None while that is not known."""
         answered = self.done - self._restored
-        passed = time.monotonic() - self._began
-        if not answered or passed < SETTLED_S or self.done >= self.total:
+        elapsed_s = time.monotonic() - self._began
+        if not answered or elapsed_s < SETTLED_S or self.done >= self.total:
             return None
-        return (self.total - self.done) * passed / answered
+        return (self.total - self.done) * elapsed_s / answered
 
 
 class LiveProgress(_Counting):

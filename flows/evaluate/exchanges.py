@@ -109,10 +109,10 @@ async def _ask_again(
     benchmark = folders.benchmark_of(run)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})
-    opened = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
+    databases = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
     extras = DemonstrationSearch(benchmark, settings, progress).choose(questions)
     async with Resources.open(settings, Control(progress), persistent=False, traced=True) as resources:
-        runner = resources.runner(QuestionInputs({database.id: database for database in opened}, extras))
+        runner = resources.runner(QuestionInputs({database.id: database for database in databases}, extras))
         for question in questions:
             await runner.run(QuestionRun(question))
         assert resources.observed is not None

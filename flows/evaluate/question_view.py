@@ -198,11 +198,11 @@ def find_question(run: RunRecord, reference: str) -> QuestionScore:
         raise DataError(
             f'The run {run_id} has no question "{reference}": none has been scored ({run.status}).'
         )
-    near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
-    if not near.startswith("Did"):
-        near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
+    hint = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
+    if not hint.startswith("Did"):
+        hint = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
     raise DataError(
-        f'The run {run_id} has no question "{reference}". {near} All of them: '
+        f'The run {run_id} has no question "{reference}". {hint} All of them: '
         f"`crosscheck query \"SELECT question_id FROM questions WHERE run_id = '{run_id}'\"`"
     )
 

@@ -41,16 +41,16 @@ async def read_answers(results: PersistedResults, run: str, flow_run: str) -> An
 
 async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
     """Check, before the first paid call, that this worker shares storage and questions with the evaluation."""
-    opened = await results.read(f"shards/{shard.run}/opened")
-    if opened is None:
+    marker = await results.read(f"shards/{shard.run}/opened")
+    if marker is None:
         raise ConfigurationError(
             f"This worker does not find the stage results of evaluation {shard.run}, so its answers would be lost. "
             "Give the worker and the evaluation the same CROSSCHECK_STAGES, or on one machine the same CROSSCHECK_HOME."
         )
-    if opened["value"] != questions_sha256:
+    if marker["value"] != questions_sha256:
         raise ConfigurationError(
             f"The questions on this worker are not those of evaluation {shard.run} (sha256 {questions_sha256[:12]} and "
-            f"{str(opened['value'])[:12]}). Put the same benchmark files on both machines."
+            f"{str(marker['value'])[:12]}). Put the same benchmark files on both machines."
         )
 
 

@@ -377,9 +377,9 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     if len(scored) < 2:
         return Standings(unranked)
     best = max(scored, key=lambda name: sum(scored[name].values()))
-    apart = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
-    unranked |= dict.fromkeys(apart, "not ranked: it shares no scored question with the best")
-    ranked = {name: verdicts for name, verdicts in scored.items() if name not in apart}
+    unpaired = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
+    unranked |= dict.fromkeys(unpaired, "not ranked: it shares no scored question with the best")
+    ranked = {name: verdicts for name, verdicts in scored.items() if name not in unpaired}
     if len(ranked) < 2:
         return Standings(unranked)
     retryable = {
@@ -403,8 +403,8 @@ def _against(
     `p_values` are adjusted, by pair of names; `retryable` has the ids of each cell's questions without an answer.
     """
     adjusted = {name: p_values[frozenset((best, name))] for name in ranked if name != best}
-    close = sum(p_value >= LEVEL for p_value in adjusted.values())
-    words = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}
+    tied = sum(p_value >= LEVEL for p_value in adjusted.values())
+    words = {best: f"best; {tied:,} of {counted(len(adjusted), 'other')} statistically tied"}
     for name, p_value in adjusted.items():
         if p_value >= LEVEL:
             words[name] = f"statistically tied, p = {in_words(p_value)}"

@@ -214,7 +214,7 @@ def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
     for entry in night.entries:
         if (record := warehouse.record_of(entry.run_id or "")) is None:
             continue
-        scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
+        scores = [(earlier.started, earlier.ex.ex) for earlier in entry.trend if earlier.ex.ex is not None]
         if problem := log_night(find_store(home), record, entry.verdict_in_words, scores):
             get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
 

@@ -194,8 +194,8 @@ def _without_refused(
         BaseException: another error, or every candidate was refused.
     """
     errors = [answer for answer in answers if isinstance(answer, BaseException)]
-    if broken := [error for error in errors if not _is_refusal(error)]:
-        raise broken[0]
+    if other_errors := [error for error in errors if not _is_refusal(error)]:
+        raise other_errors[0]
     if len(errors) == len(answers):
         raise errors[0]
     for number, answer in enumerate(answers, 1):

@@ -100,8 +100,8 @@ async def _rerun_form(record: RunRecord) -> str:
     except Exception as error:  # a link that cannot be made must not lose a result
         log.info("Prefect shows no form for a re-run: %s", error)
         return ""
-    filled = urllib.parse.quote(json.dumps({"choice": choice}))
-    return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={filled}"
+    parameters = urllib.parse.quote(json.dumps({"choice": choice}))
+    return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={parameters}"
 
 
 def prefect_ui(home: Home, control: Control) -> Ui:

@@ -252,8 +252,8 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
         for id_, state in states.items():
             if state.ended:
                 continue
-            begun = state.state in ("RUNNING", "PENDING", "CANCELLING")
-            await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
+            may_have_process = state.state in ("RUNNING", "PENDING", "CANCELLING")
+            await client.set_flow_run_state(id_, Cancelling() if may_have_process else Cancelled())
 
 
 async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
@@ -270,9 +270,9 @@ async def cancel_launched_by(flow_run: UUID) -> None:
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
     from prefect.client.schemas.sorting import FlowRunSort
 
-    launched = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
+    children = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
     async with open_client() as client:
-        runs = await _read_all(client.read_flow_runs, flow_run_filter=launched, sort=FlowRunSort.ID_DESC)
+        runs = await _read_all(client.read_flow_runs, flow_run_filter=children, sort=FlowRunSort.ID_DESC)
     await cancel([run.id for run in runs if run.deployment_id])
 
 

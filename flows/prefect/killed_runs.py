@@ -122,11 +122,11 @@ def _read(path: Path) -> RunIds | None:
     except OSError as error:
         log.warning("%s cannot be read and is skipped: %s", path, error)
     except ValidationError as error:
-        aside = path.with_name(f"{path.name}.damaged")
+        new_path = path.with_name(f"{path.name}.damaged")
         log.warning(
             "%s is damaged (%s) and is renamed to %s. If the run of this file was killed, Prefect and MLflow may still "
-            "show it as running.", path, first_problem(error), aside.name,
+            "show it as running.", path, first_problem(error), new_path.name,
         )  # fmt: skip
         with suppress(OSError):
-            path.rename(aside)
+            path.rename(new_path)
     return None

@@ -293,6 +293,6 @@ def _refusal(request: str, response: httpx.Response) -> str:
     message = " ".join((joined or response.reason_phrase).split())
     message = message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
-    login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
-    remedy = login if response.status_code in (401, 403) else ""
+    credentials = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
+    remedy = credentials if response.status_code in (401, 403) else ""
     return f"Prefect's server at {server} refused {request} (HTTP {response.status_code}): {message}.{remedy}"

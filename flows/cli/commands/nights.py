@@ -384,8 +384,8 @@ class Baseline(options.Output):
         reason = str(self.reason).strip()
         if self.unpin is not None:
             if self.unpin not in pinned:
-                near = did_you_mean(self.unpin, list(pinned))
-                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {near}'.strip())
+                hint = did_you_mean(self.unpin, list(pinned))
+                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {hint}'.strip())
             return Pin(self.unpin, None, reason, now, user_name())
         run = named_run(str(self.run), self.warehouse)
         return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
@@ -402,10 +402,10 @@ def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
             'To pin one: crosscheck nights baseline RUN --reason "TEXT"'
         )
         return
-    now = current_pins(history).values()
+    current = current_pins(history).values()
     for pin in reversed(history):
         kind = "[bold]pinned[/]"
-        if pin not in now:
+        if pin not in current:
             kind = "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
         console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
         console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")

@@ -142,7 +142,7 @@ def _undecided(verified: Verified) -> Iterator[Block]:
         for kind in KINDS
         if (ids := [name for name, decision in undecided.items() if kind in decision.kinds])
     )
-    of = f"of {len(verified.decisions):,} golds that run"
+    total = f"of {len(verified.decisions):,} golds that run"
     caption = "a gold can have several causes"
     if unchecked:
         caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MAX_IDS)})"
@@ -151,12 +151,12 @@ def _undecided(verified: Verified) -> Iterator[Block]:
         blocks.append(Sentence((f"  {name} ", Span(f"({', '.join(decision.kinds)})", "quiet"))))
         blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
         first = decision.findings[0]
-        for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
-            rows_of_sql = "; ".join(str(row)[:120] for row in only) or "no row of its own"
+        for sql, own_rows in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
+            rows_of_sql = "; ".join(str(row)[:120] for row in own_rows) or "no row of its own"
             blocks.append(Sentence(f"    {rows_of_sql}  <- {' '.join(sql.split())[-90:]}"))
     if rest := and_more(list(undecided), MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
-    title = f"Result that the data do not decide: {len(undecided):,} {of}"
+    title = f"Result that the data do not decide: {len(undecided):,} {total}"
     if undecided:
         remark = "A score without them stands beside the headline with --set benchmark.find_undecided=true."
         blocks.append(Sentence(remark, "note"))

@@ -64,8 +64,8 @@ def _lines(side: ShownResult, rows: int, width: int) -> Iterator[str]:
     order = sorted(range(len(execution.rows)), key=lambda position: position not in differs)[:rows]
     for position in order:
         yield _cut((MARK if position in differs else margin) + _row(execution.rows[position]), width)
-    if (left := (execution.row_count or 0) - len(order)) > 0:
-        yield f"{margin}… {counted(left, 'more row')}"
+    if (remaining := (execution.row_count or 0) - len(order)) > 0:
+        yield f"{margin}… {counted(remaining, 'more row')}"
 
 
 def _row(values: Sequence[Any]) -> str:
