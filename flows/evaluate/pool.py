@@ -106,7 +106,7 @@ async def restore_answers(questions: Sequence[Question], runner: QuestionRunner)
     outcomes: dict[str, Outcome] = {}
 
     async def restore() -> None:
-        outcomes.update(await _restored(questions, runner))
+        outcomes.update(await _restore_all(questions, runner))
 
     assert runner.task_runs is not None
     await runner.task_runs.in_task_run("restore", "restore persisted results", restore)
@@ -117,13 +117,13 @@ async def restore_everything(
     questions: Sequence[Question], runner: QuestionRunner
 ) -> dict[str, Outcome] | None:
     """Restore questions without Prefect; None as soon as one of them has a stage without a persisted result."""
-    outcomes = await _restored(questions[:1], runner)
+    outcomes = await _restore_all(questions[:1], runner)
     if outcomes:
-        outcomes |= await _restored(questions[1:], runner)
+        outcomes |= await _restore_all(questions[1:], runner)
     return outcomes if len(outcomes) == len(questions) else None
 
 
-async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
+async def _restore_all(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
     outcomes = await for_each(questions, runner.restore, at_once=MAX_RESTORING)
     return {question.id: outcome for question, outcome in zip(questions, outcomes, strict=True) if outcome}
 

@@ -366,7 +366,7 @@ class _AgentRun:
         for question in queue:
             if self.fatal or self.control.stop.is_set():
                 return
-            line = await self._attempts(question, workers)
+            line = await self._answer(question, workers)
             self.output.write(json.dumps(line, ensure_ascii=True) + "\n")
             self.output.flush()
             self.done += 1
@@ -377,7 +377,7 @@ class _AgentRun:
                     f"The agent failed on the first {FIRST} questions. The last failure: {line['failure']}"
                 )
 
-    async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
+    async def _answer(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
         """Run the agent on a question until it returns, and return the line of the file."""
         for attempt in range(1, int(self.settings.attempts) + 1):
             source = self.databases[question.database_id]
@@ -410,7 +410,7 @@ class _AgentRun:
                 return
             try:
                 answer = self.agent(question, database)
-                future.set_result(self._awaited(answer) if inspect.isawaitable(answer) else answer)
+                future.set_result(self._await(answer) if inspect.isawaitable(answer) else answer)
             # also SystemExit, and CancelledError, which would cancel the future
             except BaseException as error:
                 future.set_exception(_AgentError(described(error)))
@@ -418,7 +418,7 @@ class _AgentRun:
         threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()
         return future
 
-    def _awaited(self, value: Awaitable[Any]) -> Any:
+    def _await(self, value: Awaitable[Any]) -> Any:
         """Await a value on the agents' loop, and cancel it where it exceeds its time."""
 
         async def wait() -> Any:

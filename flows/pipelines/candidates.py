@@ -104,9 +104,9 @@ class Candidates:
         order = f"{settings.seed} {index}"
         return replace(
             own,
-            demonstrations=_shuffled(context.demonstrations, order),
-            grounded=_shuffled(context.grounded, order),
-            aligned=context.aligned and _shuffled(context.aligned, order),
+            demonstrations=_shuffle(context.demonstrations, order),
+            grounded=_shuffle(context.grounded, order),
+            aligned=context.aligned and _shuffle(context.aligned, order),
         )
 
     async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
@@ -208,6 +208,6 @@ def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, BackboneError) and not (error.transient or error.fatal)
 
 
-def _shuffled(demonstrations: tuple[T, ...], order: str) -> tuple[T, ...]:
+def _shuffle(demonstrations: tuple[T, ...], order: str) -> tuple[T, ...]:
     # The same order on every machine; nothing here has to be secret.
     return tuple(random.Random(order).sample(demonstrations, len(demonstrations)))

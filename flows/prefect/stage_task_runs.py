@@ -237,7 +237,7 @@ class StageTaskRun:
         self.takes_calls = False
         if remaining := [call for call in self._calls if not call.is_over]:
             self.context = asyncio.get_running_loop().create_future()
-            raise _RetryLater(f"to run again: {_named(remaining)}")
+            raise _RetryLater(f"to run again: {_questions_in_words(remaining)}")
         # Prefect records the name with the final state
         context.task_run.name = f"{self}{self._failed_in_words}"
         return self._final_state()
@@ -263,17 +263,17 @@ class StageTaskRun:
         stopped = [call for call in self._calls if isinstance(call.error, asyncio.CancelledError)]
         if failed := self._failed:
             reason = str(failed[0].error)
-            return Failed(message=f"{_named(failed)}: {reason}", data=reason)
+            return Failed(message=f"{_questions_in_words(failed)}: {reason}", data=reason)
         if stopped:
-            return Cancelled(message=f"stopped: {_named(stopped)}")
-        return Completed(message=_named(self._calls))
+            return Cancelled(message=f"stopped: {_questions_in_words(stopped)}")
+        return Completed(message=_questions_in_words(self._calls))
 
 
 def _questions(calls: Iterable[RunningCall]) -> dict[tuple[str, str], None]:
     return dict.fromkeys((call.site.question.database_id, call.site.question.id) for call in calls)
 
 
-def _named(calls: Iterable[RunningCall]) -> str:
+def _questions_in_words(calls: Iterable[RunningCall]) -> str:
     """Return the questions of calls: `superhero 717, 718; formula_1 846`."""
     by_database: dict[str, dict[str, None]] = {}
     for call in calls:
