@@ -79,8 +79,8 @@ class Crosscheck(Results):
 
         Args:
             benchmark: a name of `available`, or the path of a file of one's own.
-            backbone: likewise.
-            pipeline: likewise.
+            backbone: as `benchmark`.
+            pipeline: as `benchmark`.
             questions: ids, or a text such as "717-845,900"; None: all.
             limit: only the first so many of them.
             settings: values by key, as `--set` takes them: `{"pipeline.augmentation.keywords": False}`.
@@ -176,7 +176,7 @@ class Crosscheck(Results):
         Args:
             benchmark: as in `evaluate`.
             backbones: names or files.
-            pipelines: likewise.
+            pipelines: as `backbones`.
             grid: values of settings by key, `{"pipeline.demonstrations.k": [0, 1, 3]}`; every combination is evaluated.
             questions: as in `evaluate`.
             limit: as in `evaluate`.
@@ -192,18 +192,19 @@ class Crosscheck(Results):
         from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
         from tasks.results.build_record import new_run_id
 
-        def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
+        def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             selected = {"questions": ids(questions), "limit": limit}
             return self._settings(benchmark, backbone, pipeline, settings, varied, **selected)
 
         backbone_names, pipeline_names = (list(map(str, listed(names))) for names in (backbones, pipelines))
-        cells = plan_sweep(cell, backbone_names, pipeline_names, grid_axes(grid), sends_requests=not dry_run)
+        axes = grid_axes(grid)
+        cells = plan_sweep(settings_of, backbone_names, pipeline_names, axes, sends_requests=not dry_run)
         check_budget([cell.settings for cell in cells], budget_usd)
         labels = {} if dry_run else self._labels()
         controls = [Control()]  # takes an interrupt that comes before the first cell
 
         @contextmanager
-        def opened(position: str) -> Iterator[Control]:
+        def open_control(position: str) -> Iterator[Control]:
             if any(control.stop.is_set() for control in controls):
                 raise Interrupted(
                     "Stopped. The same call continues; what was answered is not paid for again."
@@ -218,7 +219,7 @@ class Crosscheck(Results):
             if dry_run:
                 results = tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))
                 return Sweep("", results)
-            run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, opened)
+            run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, open_control)
             return in_thread(run, controls)
 
     def answer(

@@ -35,8 +35,8 @@ def listed(values: Any) -> list[Any]:
     >>> listed("bird"), listed(3), listed((0, 3))
     (['bird'], [3], [0, 3])
     """
-    one = isinstance(values, str | Path | Mapping) or not isinstance(values, Iterable)
-    return [values] if one else list(values)
+    is_single = isinstance(values, str | Path | Mapping) or not isinstance(values, Iterable)
+    return [values] if is_single else list(values)
 
 
 def overrides(settings: Settings | None) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
 
 T = TypeVar("T")
 
-_ONE_AT_A_TIME = threading.Lock()
+_environment_lock = threading.Lock()
 
 
 def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
@@ -121,22 +121,22 @@ def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
     Ctrl-C, or the interrupt of a notebook's cell, asks the last control to stop: in order, and at the second time at
     once. Without one, the interrupt is raised immediately, and the work ends on its own.
     """
-    done: Future[T] = Future()
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            result.set_result(work())
         except BaseException as error:  # raised again in the calling thread
-            done.set_exception(error)
+            result.set_exception(error)
 
-    def interrupted(*_: Any) -> None:
-        if not controls or controls[-1].stop_now.is_set() or done.done():
+    def handle_interrupt(*_: Any) -> None:
+        if not controls or controls[-1].stop_now.is_set() or result.done():
             raise KeyboardInterrupt
         controls[-1].ask_to_stop()
 
-    with _on_interrupt(interrupted):
+    with _on_interrupt(handle_interrupt):
         threading.Thread(target=run, name="crosscheck", daemon=True).start()
-        return done.result()
+        return result.result()
 
 
 @contextmanager
@@ -148,21 +148,21 @@ def _on_interrupt(handler: Callable[..., None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # which alone receives signals
         yield
         return
-    before = signal.signal(signal.SIGINT, handler)
+    previous_handler = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: it was not set by Python
+        signal.signal(signal.SIGINT, previous_handler or signal.SIG_DFL)  # None: it was not set by Python
 
 
 @contextmanager
 def restored_environment() -> Iterator[None]:
     """Restore the environment's variables at the end, which configure Prefect in between; one block at a time."""
-    with _ONE_AT_A_TIME:
-        before = dict(os.environ)
+    with _environment_lock:
+        saved = dict(os.environ)
         try:
             yield
         finally:
-            for name in os.environ.keys() - before.keys():
+            for name in os.environ.keys() - saved.keys():
                 del os.environ[name]
-            os.environ.update(before)
+            os.environ.update(saved)

@@ -44,6 +44,7 @@ class Results:
         return Warehouse(find_home(text(self.home), make=False).warehouse)
 
     def _find(self, run: RunRecord | str) -> str:
+        """Return the id of a run, or of the one that a text names."""
         from tasks.results.warehouse.runs import find_run
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
@@ -58,9 +59,9 @@ class Results:
         pipeline: str | Path,
         settings: Settings | None,
         varied: tuple[str, ...] = (),
-        **more: Any,
+        **fields: Any,
     ) -> "EvaluationSettings":
-        """Return the settings of an evaluation; `varied` are further overrides, `more` fields of `EvaluationChoice`."""
+        """Return the settings of an evaluation with further overrides, `varied`, and fields of `EvaluationChoice`."""
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 
@@ -72,7 +73,7 @@ class Results:
                 overrides=(*overrides(settings), *varied),
                 data=text(self.data),
                 home=text(self.home),
-                **more,
+                **fields,
             )
             return evaluation_settings(choice)
 
@@ -109,7 +110,7 @@ class Results:
 
         Args:
             a: a run, or what names one: an id, the beginning of it, "latest", "latest~1".
-            b: likewise.
+            b: as `a`.
             rule: comparison rule; None: the headline rule of both.
             margin: percentage points; also tests whether B is not worse by that many or more
                 (`noninferiority`). None: no such test.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _names(_context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def _names(_context: click.Context, parameter: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete the name of a benchmark, backbone or pipeline in `conf/` or of an installed package, else of a file."""
     from tasks.settings.load import known_names
 
@@ -59,11 +59,11 @@ def _names(_context: click.Context, parameter: click.Parameter, begun: str) -> l
         names = known_names(str(parameter.name))
     except CrosscheckError:  # an error message would be taken for a value
         names = []
-    items = [CompletionItem(name) for name in names if name.startswith(begun)]
-    return items or [CompletionItem(begun, type="file")]
+    items = [CompletionItem(name) for name in names if name.startswith(prefix)]
+    return items or [CompletionItem(prefix, type="file")]
 
 
-def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def _runs(context: click.Context, _parameter: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Complete the id of a run, newest first: its help is its score, if it has one, and what was evaluated."""
     from tasks.core.wording import percent_and_counts
     from tasks.results.warehouse.runs import Warehouse
@@ -77,11 +77,12 @@ def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> li
     for run in runs:
         score = percent_and_counts(run.accuracy) if run.accuracy else run.status
         items.append(CompletionItem(run.run_id, help=f"{score}  {run.name} on {run.benchmark}"))
-    return [item for item in items if item.value.startswith(begun)]
+    return [item for item in items if item.value.startswith(prefix)]
 
 
 def _path(kind: str) -> Complete:
-    return lambda _context, _parameter, begun: [CompletionItem(begun, type=kind)]
+    """Return what completes a path: `kind` is "file" or "dir"."""
+    return lambda _context, _parameter, prefix: [CompletionItem(prefix, type=kind)]
 
 
 BY_METAVAR = {
@@ -132,12 +133,12 @@ class GroupedCommand(click.Command):
             record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
             if record:
                 groups.setdefault(getattr(parameter, "group", OPTIONS), []).append(record)
-        for title, listed in groups.items():
+        for title, records in groups.items():
             with formatter.section(title):
-                formatter.write_dl(listed)
+                formatter.write_dl(records)
 
 
-_number = count()
+_class_numbers = count()
 
 
 class Command(Described, BaseModel):
@@ -152,7 +153,7 @@ class Command(Described, BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Number the class."""
-        cls.number = next(_number)
+        cls.number = next(_class_numbers)
 
     def __call__(self) -> int | None:
         """Do what the command does, and return its exit code; None is 0."""
@@ -171,8 +172,8 @@ class Command(Described, BaseModel):
         fields: dict[str, FieldInfo] = {}
         for base in classes:
             fields |= _own_fields(base, cls)
-        described = field_docstrings(EvaluationNames) | field_docstrings(cls)
-        parameters = [_parameter(name, field, described.get(name, "")) for name, field in fields.items()]
+        descriptions = field_docstrings(EvaluationNames) | field_docstrings(cls)
+        parameters = [_parameter(name, field, descriptions.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
         paragraphs = f"Example{epilog}".split("\n\n") if examples else []
         return (GroupedCommand if cls.grouped else click.Command)(
@@ -200,33 +201,33 @@ def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, c
     What the field's `More` says comes before what its type says.
     """
     # the field's annotations, such as `More` and bounds, by type
-    notes = {type(note): note for note in field.metadata}
+    by_type = {type(note): note for note in field.metadata}
     kind, several = _kind_of(field.annotation)
     required = field.is_required()
     default = None if required else field.default
-    attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, notes)}
+    attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, by_type)}
     if default not in (None, ()):
         attributes["default"] = default
-    metavar = str(notes.get(Argument) or notes.get(Metavar) or ("N" if kind is int else "")) or None
+    metavar = str(by_type.get(Argument) or by_type.get(Metavar) or ("N" if kind is int else "")) or None
     complete = BY_FIELD.get(name) or BY_METAVAR.get(metavar or "")
     if complete:
         attributes["shell_complete"] = complete
-    more = notes.get(More) or More()
-    if Argument in notes:
+    extras = by_type.get(More) or More()
+    if Argument in by_type:
         attributes |= {"nargs": -1 if several else 1, "metavar": metavar}
-        return False, click.Argument([name], **attributes | more.attributes)
+        return False, click.Argument([name], **attributes | extras.attributes)
     if kind is bool:  # a flag: it takes no value, so it has no type
         attributes = {"is_flag": True}
     option = Option(
-        [more.name or f"--{name.replace('_', '-')}", name],
+        [extras.name or f"--{name.replace('_', '-')}", name],
         multiple=several,
         metavar=metavar,
         help=" ".join(description.split()),
         show_default=bool(default),
-        **attributes | more.attributes,
+        **attributes | extras.attributes,
     )
-    option.group = more.group
-    return more.last, option
+    option.group = extras.group
+    return extras.last, option
 
 
 def _kind_of(annotation: Any) -> tuple[Any, bool]:
@@ -237,21 +238,21 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
     return (types[0], False) if types and get_origin(annotation) is not Literal else (annotation, False)
 
 
-def _click_type(kind: Any, notes: dict[type, Any]) -> Any:
+def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
     """Return what reads a value of a type, within the bounds that its field names."""
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Path:
-        return FilePath(dir_okay="FOLDER" in (notes.get(Metavar), notes.get(Argument)), path_type=Path)
+        return FilePath(dir_okay="FOLDER" in (by_type.get(Metavar), by_type.get(Argument)), path_type=Path)
     if kind not in (int, float):
         return kind
-    least = notes.get(Ge) or notes.get(Gt)
-    most = notes.get(Le) or notes.get(Lt)
-    bounds: dict[str, Any] = {"min": getattr(least, "ge", getattr(least, "gt", None))}
-    bounds["max"] = getattr(most, "le", getattr(most, "lt", None))
+    lower = by_type.get(Ge) or by_type.get(Gt)
+    upper = by_type.get(Le) or by_type.get(Lt)
+    bounds: dict[str, Any] = {"min": getattr(lower, "ge", getattr(lower, "gt", None))}
+    bounds["max"] = getattr(upper, "le", getattr(upper, "lt", None))
     if kind is int:
-        return click.IntRange(**bounds) if least or most else int
-    return click.FloatRange(**bounds, min_open=Gt in notes, max_open=Lt in notes)
+        return click.IntRange(**bounds) if lower or upper else int
+    return click.FloatRange(**bounds, min_open=Gt in by_type, max_open=Lt in by_type)
 
 
 class FilePath(click.Path):
@@ -384,10 +385,10 @@ class Files(Data, Output):
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 
-        settings_here = {
+        own_values = {
             name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
         }
-        return evaluation_settings(EvaluationChoice.of_options(**settings_here | others))
+        return evaluation_settings(EvaluationChoice.of_options(**own_values | others))
 
 
 class Page(Output):

@@ -29,9 +29,9 @@ LOOP = "Symlink loop"
 class LazyGroup(click.Group):
     """Command group that imports a command's module only when the command is called."""
 
-    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry] = COMMANDS, **more: Any) -> None:
+    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry] = COMMANDS, **options: Any) -> None:
         """Make a group of the commands of a table."""
-        super().__init__(*args, **more)
+        super().__init__(*args, **options)
         self._entries = entries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,9 +46,10 @@ class LazyGroup(click.Group):
         if entry.commands:
             examples = f"\b\nExamples:\n{entry.examples}"
             return LazyGroup(cmd_name, help=entry.text, epilog=examples, entries=entry.commands)
-        module, _, name = entry.implementation.partition(".")
-        declared = getattr(importlib.import_module(f"flows.cli.commands.{module}"), name or module.title())
-        command: click.Command = declared.click_command(cmd_name)
+        module_name, _, class_name = entry.implementation.partition(".")
+        module = importlib.import_module(f"flows.cli.commands.{module_name}")
+        command_class = getattr(module, class_name or module_name.title())
+        command: click.Command = command_class.click_command(cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -143,11 +144,11 @@ def run(arguments: Sequence[str]) -> int:
             _say(f"{error}: the link points to itself. Name another path.")
             code = ExitCode.BAD_INPUT
         elif extension_location(error):
-            log = _log(error)
+            log = _append_to_log(error)
             _say(f"{described(error)}.{f' The traceback is at the end of {log}.' if log else ''}")
             code = ExitCode.BAD_INPUT
         elif problem := _no_room():
-            _log(error)
+            _append_to_log(error)
             _say(problem)
             code = ExitCode.TRY_AGAIN
         else:
@@ -180,9 +181,9 @@ def _no_room() -> str:
 def _internal_error_message(error: Exception) -> str:
     """Return the message for an unexpected error, and write its traceback into the log."""
     problem = f"internal error ({type(error).__name__}: {error})"
-    log = _log(error)
+    log = _append_to_log(error)
     if log is None:  # no working folder, so no log
-        return f"{problem}. Please report it with these details:\n{_details(error)}"
+        return f"{problem}. Please report it with these details:\n{_traceback_of(error)}"
     return (
         f"{problem}. Answers so far are kept: run the same command again to continue. Please report it with the "
         f"details at the end of {log}."
@@ -191,7 +192,7 @@ def _internal_error_message(error: Exception) -> str:
 
 def _os_error_message(error: OSError) -> str:
     """Return the message for an operating system error, such as a full disk or missing permission."""
-    log = _log(error)
+    log = _append_to_log(error)
     more = f" The details are at the end of {log}." if log else ""
     where = f": {error.filename}" if error.filename else ""
     if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
@@ -202,7 +203,7 @@ def _os_error_message(error: OSError) -> str:
     )
 
 
-def _log(error: Exception) -> Path | None:
+def _append_to_log(error: Exception) -> Path | None:
     """Append the traceback to the working folder's log and return its path; None if it cannot be written."""
     from flows.runtime.signals import log_file
     from tasks.settings.home import find_home
@@ -210,13 +211,13 @@ def _log(error: Exception) -> Path | None:
     try:
         log = log_file(find_home())
         with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(_details(error))
+            file.write(_traceback_of(error))
     except (OSError, CrosscheckError):
         return None
     return log
 
 
-def _details(error: Exception) -> str:
+def _traceback_of(error: Exception) -> str:
     import traceback
 
     return "".join(traceback.format_exception(error))

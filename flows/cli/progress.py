@@ -116,12 +116,12 @@ class _Counting(Progress):
     @property
     def text(self) -> str:
         """The counts as text, what matters most first: a narrow terminal cuts the end off."""
-        left = self._seconds_left()
+        seconds_left = self._seconds_left()
         parts = (
             counted(self.calls, "call"),
             self._ex,
             _cost(self.cost_usd),
-            f"{duration(left)} left" if left is not None else "",
+            f"{duration(seconds_left)} left" if seconds_left is not None else "",
             f"{self.failed:,} failed" if self.failed else "",
             f"{counted(self.retries, 'request')} repeated" if self.retries else "",
         )
@@ -137,10 +137,10 @@ class _Counting(Progress):
     def _seconds_left(self) -> float | None:
         """Return how long the questions that are left take at the present speed; None while that is not known."""
         answered = self.done - self._restored
-        passed = time.monotonic() - self._began
-        if not answered or passed < SETTLED_S or self.done >= self.total:
+        elapsed_s = time.monotonic() - self._began
+        if not answered or elapsed_s < SETTLED_S or self.done >= self.total:
             return None
-        return (self.total - self.done) * passed / answered
+        return (self.total - self.done) * elapsed_s / answered
 
 
 class LiveProgress(_Counting):

@@ -122,7 +122,7 @@ class DatabaseAnswer(JsonDocument):
         return DataFrame(list(self.rows), columns=list(self.columns))
 
 
-def _open(settings: EvaluationSettings, database_path: str, progress: Progress) -> Database:
+def _open_database(settings: EvaluationSettings, database_path: str, progress: Progress) -> Database:
     """Open the database that the user named."""
     benchmark = settings.benchmark
     location = locate(
@@ -152,7 +152,7 @@ async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progr
         )
     if not request.text.strip():
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
-    database = _open(settings, request.database, progress)
+    database = _open_database(settings, request.database, progress)
     question = Question("1", storable(request.text), database.id, storable(request.evidence))
     with watched(Home(Path(settings.home))):
         extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
@@ -170,5 +170,4 @@ async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progr
                 execution = await resources.tools.workers.execute(
                     database, outcome.sql, rows=request.rows, timeout_s=settings.benchmark.timeout_s
                 )
-    offline = settings.backbone.kind == "offline"
-    return Answered(question, outcome, execution, NO_MODEL if offline else "")
+    return Answered(question, outcome, execution, NO_MODEL if settings.backbone.kind == "offline" else "")

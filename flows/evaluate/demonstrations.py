@@ -57,12 +57,12 @@ def most_demonstrations(pipeline: PipelineSettings) -> int:
 
 
 def _no_training_questions(settings: EvaluationSettings) -> DataError:
-    without = ["pipeline.demonstrations.k=0"]
+    overrides = ["pipeline.demonstrations.k=0"]
     if dac_of(settings.pipeline):
-        without += ["pipeline.dac.shots=0", "pipeline.dac.correction_shots=0"]
+        overrides += ["pipeline.dac.shots=0", "pipeline.dac.correction_shots=0"]
     return DataError(
         f"{settings.benchmark.name} has no training questions to demonstrate with. "
-        f'Turn off: {" ".join(f"--set {setting}" for setting in without)}. Or write "demonstrations: false" in it.'
+        f'Turn off: {" ".join(f"--set {setting}" for setting in overrides)}. Or write "demonstrations: false" in it.'
     )
 
 
@@ -85,9 +85,9 @@ class DemonstrationSearch:
         self._progress = progress
         self._retrieval = self._settings.pipeline.demonstrations
         self._dac = dac_of(settings.pipeline)
-        self._number = most_demonstrations(settings.pipeline)
+        self._shots = most_demonstrations(settings.pipeline)
         self._pools: list[_Pool] = []  # training questions of the benchmark, and of Spider for entity linking
-        if self._number:
+        if self._shots:
             self._pools = [self._pool(evaluated)]
             if not self._pools[0].guarded:
                 raise _no_training_questions(settings)
@@ -98,9 +98,9 @@ class DemonstrationSearch:
 
     def choose(self, questions: Sequence[Question]) -> dict[str, QuestionExtras]:
         """Return each question's demonstrations, by its id."""
-        if not self._number:
+        if not self._shots:
             return {question.id: QuestionExtras() for question in questions}
-        nearest = self._nearest(self._pools[0], questions, self._number)
+        nearest = self._nearest(self._pools[0], questions, self._shots)
         extras = [QuestionExtras(group[: self._retrieval.k]) for group in nearest]
         if self._dac:
             grounded = self._grounded(self._pools[0], nearest)
@@ -180,8 +180,8 @@ class DemonstrationSearch:
         """Return, for each question, similar training questions whose alignment names most of their columns."""
         if not shots:
             return [()] * len(questions)
-        near = self._grounded(pool, self._nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
-        return [best_covered(group, shots) for group in near]
+        nearest = self._grounded(pool, self._nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
+        return [best_covered(group, shots) for group in nearest]
 
 
 def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, str]:

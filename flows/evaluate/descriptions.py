@@ -8,7 +8,7 @@ from typing import Any
 
 from flows.evaluate.preparation import Preparation
 from flows.evaluate.runner import Resources
-from flows.prefect.flow_runs import as_flow, flow_run_id
+from flows.prefect.flow_runs import as_flow, flow_run_id, wait_until_recorded
 from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from tasks.benchmarks.descriptions import GeneratedColumn, read_generated, write_generated
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -42,19 +42,19 @@ def prepare_flow(control: Control, preparation: Preparation) -> Any:
 
         One call per table; descriptions are stored per database, so an interrupted preparation can continue.
         """
-        control.begin_flow_run(str(flow_run_id()))
+        control.begin_flow_run(flow_run_id())
         databases = preparation.databases
-        work = [
+        tables = [
             (database, table)
             for database in databases.values()
             for table in database.schema.tables
             if _undescribed(table)
         ]
-        prepared = Prepared(len(databases), undescribed=sum(len(_undescribed(table)) for _, table in work))
-        control.progress.questions(len(work), 0, "table")
+        prepared = Prepared(len(databases), undescribed=sum(len(_undescribed(table)) for _, table in tables))
+        control.progress.questions(len(tables), 0, "table")
         async with Resources.open(settings, control) as resources:
             describer = _Describer(resources, prepared)
-            tasks = [asyncio.create_task(describer.describe(database, table)) for database, table in work]
+            tasks = [asyncio.create_task(describer.describe(database, table)) for database, table in tables]
             await until_done_or_stopped(tasks, control)
             assert resources.task_runs is not None
             await resources.task_runs.finish()
@@ -64,7 +64,7 @@ def prepare_flow(control: Control, preparation: Preparation) -> Any:
             )
         if describer.fatal and not prepared.calls:
             raise describer.fatal if describer.fatal.transient else ConfigurationError(str(describer.fatal))
-        await resources.recorded(resources.task_runs.begun)
+        await wait_until_recorded(resources.task_runs.begun, control)
         return prepared
 
     return as_flow(prepare, "prepare", "prepare {settings.benchmark.name} | {settings.backbone.name}")
@@ -77,7 +77,7 @@ class _Describer:
         self._resources = resources
         self._prepared = prepared
         self._gate = asyncio.Semaphore(resources.settings.backbone.most_in_flight)
-        self.fatal: BackboneError | None = None
+        self.fatal: BackboneError | None = None  # that every further request would meet
 
     async def describe(self, database: Database, table: Table) -> None:
         """Describe one table, unless the user stopped it; record a failure instead of raising it."""
@@ -89,19 +89,19 @@ class _Describer:
         resources = self._resources
         control = resources.control
         prepared = self._prepared
+        if control.stop.is_set():
+            return
         question_run = QuestionRun(
             question, resources.results, resources.task_runs, stopped=control.stop.is_set
         )
         view = SchemaView(Schema(database.id, (table,), dialect=database.dialect), descriptions=True)
         columns = _undescribed(table)
-        texts = dict[str, str]()
+        texts: Mapping[str, str] = {}
         failure = f"not sent, because: {self.fatal}" if self.fatal else ""
-        if control.stop.is_set():
-            return
         if not failure:
             try:
                 with in_question_run(question_run):
-                    texts |= await describe_columns(view, table.name, columns, resources.tools.backbone)
+                    texts = await describe_columns(view, table.name, columns, resources.tools.backbone)
             except BackboneError as error:
                 failure = str(error)
                 self.fatal = self.fatal or (error if error.fatal else None)
@@ -123,6 +123,7 @@ def _undescribed(table: Table) -> tuple[str, ...]:
 
 
 def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], backbone: str) -> None:
+    """Add the descriptions of a table's columns to those of its database in the working folder."""
     if not texts:
         return
     new = (

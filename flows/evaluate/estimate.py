@@ -97,11 +97,11 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
     questions = preparation.answerable
     span = max(len(questions), SAMPLE)  # of fewer questions than SAMPLE, each is measured
     sample = [questions[index * span // SAMPLE] for index in range(min(SAMPLE, len(questions)))]
+    if not sample:
+        return ()
     for question in sample:
         if (await runner.run(QuestionRun(question))).failure:
             return ()
-    if not sample:
-        return ()
     factor = len(questions) / len(sample)
     return tuple(
         Part(
@@ -124,10 +124,12 @@ def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
         (part, backbone) for part, backbone in zip(parts, backbones_of(settings), strict=True) if part.calls
     ]
     usd = total([cost(part.usage, prices_for(backbone), backbone.tier) for part, backbone in used])
+    if asks_eliminator(settings):
+        usd = None
     return Estimate(
         questions,
         sum(part.calls for part in parts),
         sum(part.usage.input or 0 for part in parts),
         sum(part.usage.output or 0 for part in parts),
-        0.0 if is_free(settings) else None if asks_eliminator(settings) else usd,
+        0.0 if is_free(settings) else usd,
     )

@@ -47,7 +47,7 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     """
     if run.made_elsewhere:
         return Exchanges()  # the turns of a trajectory hold all that is known
-    requests = dict.fromkeys(request for score in scores for request in _requests(score))
+    requests = dict.fromkeys(request for score in scores for request in _request_keys(score))
     if not requests:
         return Exchanges()
     location = find_replies(folders.home)
@@ -55,7 +55,7 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     if not isinstance(location, Path) or location.exists():
         with open_reply_cache(location) as cache:
             entries = {key: exchange for key in requests if (exchange := cached_exchange(cache, key))}
-    lacking = [score for score in scores if any(request not in entries for request in _requests(score))]
+    lacking = [score for score in scores if any(request not in entries for request in _request_keys(score))]
     if not lacking:
         return Exchanges(entries)
     try:
@@ -63,26 +63,26 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
         settings = settings.model_copy(update={"tracking": TrackingSettings()})
         if is_free(settings) and not has_oracle(settings.pipeline):  # asking again reads no gold SQL
             check_backbone(settings.backbone)
-            again = asyncio.run(_ask_again(settings, run, lacking, folders))
-            entries |= {key: again[key] for key in requests if key in again}
-            why = "the prompts or the data have changed since the run"
+            repeated = asyncio.run(_ask_again(settings, run, lacking, folders))
+            entries |= {key: repeated[key] for key in requests if key in repeated}
+            reason = "the prompts or the data have changed since the run"
         else:
-            name = location if isinstance(location, Path) else "PostgreSQL"
-            why = f"the reply cache ({name}) no longer has them, or they are damaged there"
+            cache_name = location if isinstance(location, Path) else "PostgreSQL"
+            reason = f"the reply cache ({cache_name}) no longer has them, or they are damaged there"
     except CrosscheckError as error:
-        why = str(error)
+        reason = str(error)
     missing = len(requests) - len(entries)
     if not missing:
         return Exchanges(entries)
     ids = shlex.quote(",".join(score.question.id for score in lacking)) if len(lacking) < 20 else "IDS"
     return Exchanges(
         entries,
-        f"The prompts and replies of {missing:,} of {counted(len(requests), 'request')} are not stored: {why}. "
+        f"The prompts and replies of {missing:,} of {counted(len(requests), 'request')} are not stored: {reason}. "
         f'"crosscheck rerun {run.run_id} --questions {ids} --fresh" sends their requests again.',
     )
 
 
-def _requests(score: QuestionScore) -> Iterator[str]:
+def _request_keys(score: QuestionScore) -> Iterator[str]:
     return (call.request for record in score.outcome.stages for call in record.calls)
 
 
@@ -109,10 +109,10 @@ async def _ask_again(
     benchmark = folders.benchmark_of(run)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})
-    opened = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
+    databases = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
     extras = DemonstrationSearch(benchmark, settings, progress).choose(questions)
     async with Resources.open(settings, Control(progress), persistent=False, traced=True) as resources:
-        runner = resources.runner(QuestionInputs({database.id: database for database in opened}, extras))
+        runner = resources.runner(QuestionInputs({database.id: database for database in databases}, extras))
         for question in questions:
             await runner.run(QuestionRun(question))
         assert resources.observed is not None
@@ -163,11 +163,12 @@ def _recorded_replies(
     by_origin: dict[Origin | None, Exchange] = {}
     by_key: dict[str, Exchange] = {}
     for exchange in observed:
-        by_origin[exchange.origin] = by_key[exchange.key] = exchange
+        by_origin[exchange.origin] = exchange
+        by_key[exchange.key] = exchange
     for question in questions:
-        for record in outcomes[question.id].stages:
-            for call in record.rounds:
-                origin = Origin(question.id, question.database_id, record.label, call.round)
+        for stage_record in outcomes[question.id].stages:
+            for call in stage_record.rounds:
+                origin = Origin(question.id, question.database_id, stage_record.label, call.round)
                 exchanged = by_origin.get(origin) or by_key.get(call.request)
                 exchanged = exchanged or cached_exchange(cache, call.request)
                 if exchanged is None:
@@ -176,7 +177,7 @@ def _recorded_replies(
                 yield RecordedReply(
                     question=question.id,
                     database=question.database_id,
-                    stage=record.label,
+                    stage=stage_record.label,
                     round=call.round,
                     reply=exchanged.reply,
                     request=exchanged.digest,

@@ -177,20 +177,23 @@ async def _add_pairs(
                 execution = await workers.execute(
                     database, sql, rows=rows_shown, timeout_s=benchmark.settings.timeout_s
                 )
-                view = _view(row, database.schema, settings)
+                view = _schema_view(row, database.schema, settings)
                 prompt = elimination_prompt(row.question, view, sql, execution, rows_shown)
                 right = is_right(verdict, benchmark.settings.rule)
                 response = sql if right else row.gold_sql.strip().rstrip(";").rstrip()
-                messages = (
-                    [{"role": "user", "content": prompt}],
-                    [{"role": "assistant", "content": response}],
-                )
                 pairs.add(
-                    TrainingPair(*messages, right, benchmark.settings.name, database.id, row.question.id)
+                    TrainingPair(
+                        prompt=[{"role": "user", "content": prompt}],
+                        completion=[{"role": "assistant", "content": response}],
+                        right=right,
+                        benchmark=benchmark.settings.name,
+                        database_id=database.id,
+                        question_id=row.question.id,
+                    )
                 )
 
 
-def _view(row: QuestionScore, schema: Schema, settings: SeaSqlSettings) -> SchemaView:
+def _schema_view(row: QuestionScore, schema: Schema, settings: SeaSqlSettings) -> SchemaView:
     """Return the schema as the prompts of a question showed it."""
     view = SchemaView(schema, settings.prompt, descriptions=settings.descriptions)
     if settings.prompt.values != "retrieved":
@@ -230,12 +233,13 @@ def finetuning_settings(overrides: Sequence[str]) -> FinetuningSettings:
     """Return the paper's settings with the values of `--set KEY=VALUE`."""
     content: dict[str, str] = {}
     for override in overrides:
-        key, equals, content[key] = override.partition("=")
+        key, equals, value = override.partition("=")
         if not equals or key not in FinetuningSettings.model_fields:
             hint = did_you_mean(key, FinetuningSettings.model_fields)
             raise ConfigurationError(
                 f'--set {override}: write KEY=VALUE, for example "--set rank=16". {hint}'
             )
+        content[key] = value
     try:
         return FinetuningSettings.model_validate(content, strict=False)
     except ValidationError as error:
@@ -258,7 +262,7 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
 
     TRL logs parameters and the metrics of every step to MLflow.
     """
-    model, tokenizer = _open(settings.model)
+    model, tokenizer = _open_model(settings.model)
 
     def length(pair: TrainingPair) -> int:
         tokens: Any = tokenizer.apply_chat_template([*pair.prompt, *pair.completion], return_dict=False)
@@ -273,14 +277,14 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
     trainer = _trainer(model, tokenizer, examples, settings, output)
     # the last file of a checkpoint: one without it, or with a part of it, was cut off
     states = Path(str(trainer.args.output_dir)).glob("checkpoint-*/trainer_state.json")
-    last = max(filter(_is_whole, states), key=lambda state: state.stat().st_mtime_ns, default=None)
+    last_state = max(filter(_is_whole, states), key=lambda state: state.stat().st_mtime_ns, default=None)
     control = Control()
     with (
         registered(home, control),
         logged_by_library(home, "crosscheck/finetuning", output.name, control.register),
         redirect_stdout(sys.stderr),
     ):
-        trainer.train(resume_from_checkpoint=str(last.parent) if last else None)
+        trainer.train(resume_from_checkpoint=str(last_state.parent) if last_state else None)
     adapter = output / "adapter"
     adapted: Any = trainer.model
     adapted.save_pretrained(str(adapter), save_embedding_layers=False)
@@ -298,7 +302,7 @@ def _is_whole(file: Path) -> bool:
     return True
 
 
-def _open(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+def _open_model(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Open a model and its tokenizer; base models get a chat template."""
     try:
         import torch
@@ -308,10 +312,10 @@ def _open(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
         raise ConfigurationError(
             f'Fine-tuning needs {error.name}. Install it: pip install "crosscheck-sql[finetune]"'
         ) from None
-    half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    dtype = torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16 if half else torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
     except Exception as error:  # each way in which a model's files can be wrong has an exception of its own
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigurationError(
@@ -329,9 +333,9 @@ def _plain_template(tokenizer: "PreTrainedTokenizerBase") -> str:
     The prompt has the instruction / input / response layout already. Endpoints refuse chat requests to a model without
     a template, so it is saved with the adapter.
     """
-    begins = tokenizer("x")["input_ids"][:1] == [tokenizer.bos_token_id]
+    begins_with_bos = tokenizer("x")["input_ids"][:1] == [tokenizer.bos_token_id]
     return (
-        ("{{ bos_token }}" if begins else "")
+        ("{{ bos_token }}" if begins_with_bos else "")
         + "{% for message in messages %}{{ message['content'] }}"
         + "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
     )

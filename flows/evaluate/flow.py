@@ -47,8 +47,8 @@ async def evaluate_early(
     If Prefect fails, requests in flight are awaited, and their replies are kept. `similar` says that an earlier run had
     these settings: if every stage then has a persisted result, all questions are restored, without a flow run.
     """
-    async with AsyncExitStack() as opened:
-        session = await opened.enter_async_context(_session(preparation, control))
+    async with AsyncExitStack() as exit_stack:
+        session = await exit_stack.enter_async_context(_session(preparation, control))
         forecast = await _forecast(session)
         if similar:
             control.progress.step("Restoring the results of earlier runs")
@@ -59,8 +59,8 @@ async def evaluate_early(
 
         async def evaluate(settings: EvaluationSettings) -> Any:
             """Take every question through the pipeline, score each stage, and log the run to MLflow."""
-            control.begin_flow_run(str(flow_run_id()))
-            async with opened.pop_all():  # from here on the flow run closes the session
+            control.begin_flow_run(flow_run_id())
+            async with exit_stack.pop_all():  # from here on the flow run closes the session
                 assert session.resources.task_runs is not None
                 session.resources.task_runs.begin()
                 return final_state(await _finish(session, await answering, forecast))
@@ -93,7 +93,7 @@ def evaluation(
 
     async def evaluate(settings: EvaluationSettings) -> Any:
         """Take every question through the pipeline, score each stage, and log the run to MLflow."""
-        control.begin_flow_run(str(flow_run_id()))
+        control.begin_flow_run(flow_run_id())
         prepared = preparation or prepare(settings, control.progress)
         if settings.shards > 1:
             from flows.prefect.schedule import require_workers  # imports Prefect
@@ -134,17 +134,17 @@ async def _forecast(session: Session) -> Estimate | None:
         return None
     progress.step("Estimating the cost")
     try:
-        measured = await asyncio.wait_for(
+        parts = await asyncio.wait_for(
             measure(session.preparation, session.resources.tools.workers), MAX_FORECAST_S
         )
     except TimeoutError:
         return None
-    estimated = priced(session.preparation, measured)
-    if estimated.calls is not None:
+    estimate = priced(session.preparation, parts)
+    if estimate.calls is not None:
         progress.step(
-            f"Forecast without cached replies: {counted(estimated.calls, 'call')}, {money(estimated.cost_usd)}"
+            f"Forecast without cached replies: {counted(estimate.calls, 'call')}, {money(estimate.cost_usd)}"
         )
-    return estimated
+    return estimate
 
 
 def _note(session: Session, answers: Answers) -> dict[str, Any]:
@@ -171,26 +171,23 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
             facts["recorded"] = {"file": path, "refused": recording}
         progress.note(recording)
     if served:
-        restored = (
-            f"; {counted(answers.restored, 'question', 'was')} restored from an earlier replay"
-            if answers.restored
-            else ""
-        )
-        progress.note(f"Replies served from the recording: {served}{restored}.")
+        restored = counted(answers.restored, "question", "was")
+        remark = f"; {restored} restored from an earlier replay" if answers.restored else ""
+        progress.note(f"Replies served from the recording: {served}{remark}.")
         facts["replay"] = asdict(served)
-    by_schema = [
+    schema_only = [
         answers.outcomes[question.id]
         for question in prepared.answerable
         if question.database_id in prepared.schema_only and question.id in answers.outcomes
     ]
-    if by_schema:
-        failures = [outcome.failure for outcome in by_schema if outcome.failure]
-        ended = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
-        stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
+    if schema_only:
+        failures = [outcome.failure for outcome in schema_only if outcome.failure]
+        by_stage = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
+        stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in by_stage.items())
         questions = counted(len(prepared.answerable), "question")
         progress.note(
-            f"{len(by_schema):,} of {questions} {agreeing('was', len(by_schema))} run with only the schema, because "
-            "the database is missing: linking counts them, execution accuracy does not"
+            f"{len(schema_only):,} of {questions} {agreeing('was', len(schema_only))} run with only the schema, "
+            "because the database is missing: linking counts them, execution accuracy does not"
             f"{f' ({stages})' if stages else ''}."
         )
     return facts

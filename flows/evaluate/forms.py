@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -29,8 +30,7 @@ from tasks.settings.load import known_names
 
 OWN_FILE = r"[/~].*(\.ya?ml|\.py:\w+)"
 """Pattern of what names a file of the user: `/path/to/model.yaml`, `/path/to/mine.py:attribute`."""
-_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
-_offered = ContextVar("offered", default=_NONE)
+_offered: ContextVar[Mapping[str, Sequence[str]]] = ContextVar("offered", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -54,12 +54,12 @@ def _offer(kind: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     offered = sorted({*known_names(kind), *_offered.get().get(kind, ())})
     if schema["type"] == "array":
         return {**schema, "items": {**schema["items"], "enum": offered}}
-    own: dict[str, Any] = {
+    labels: dict[str, Any] = {
         name: schema.pop(name) for name in ("default", "description", "title") if name in schema
     }
     choices = [{"title": "name or file", **schema}, {"title": "list", "enum": offered}]
-    either = {"if": {"pattern": "^[/~]"}, "then": {"pattern": f"^{OWN_FILE}$"}, "else": {"enum": offered}}
-    return {**own, "anyOf": choices, **either}
+    condition = {"if": {"pattern": "^[/~]"}, "then": {"pattern": f"^{OWN_FILE}$"}, "else": {"enum": offered}}
+    return {**labels, "anyOf": choices, **condition}
 
 
 class Form(Labels):
@@ -95,6 +95,7 @@ _FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipel
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field "one type or null" as that of the type, without a default; others as they are."""
     types = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(types) != 1 or len(types) == len(field["anyOf"]):
         return field
@@ -120,7 +121,8 @@ class EvaluationForm(Form, EvaluationNames):
         words = ["crosscheck", "evaluate"]
         for name in (*KINDS, *QuestionSelection.model_fields, "data"):
             value = getattr(self, name)
-            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+            if value is not None:
+                words += [f"--{name.replace('_', '-')}", str(value)]
         for override in (*self.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
             words += ["--set", override]
         return shlex.join(words)
@@ -163,9 +165,7 @@ class Matrix(Form, Workload):
                 data=self.data,
                 **common,
             )
-            for benchmark in self.benchmarks
-            for backbone in self.backbones
-            for pipeline in self.pipelines
+            for benchmark, backbone, pipeline in product(self.benchmarks, self.backbones, self.pipelines)
         ]
 
 

@@ -121,14 +121,13 @@ def run_verify_gold(
     benchmark = folders.benchmark(settings, progress)
     golds = read_golds(benchmark, split, file)
     database_ids = dict.fromkeys(gold.database_id for gold in golds.golds)
-    present = [name for name in database_ids if benchmark.exists(name)]
-    if not present:
+    broken: dict[str, str] = {}
+    databases = open_databases(benchmark, database_ids, progress, broken)
+    if not (databases or broken):
         raise DataError(
             f"{name}: none of the {len(database_ids)} databases of {golds.source} is there; the first would be "
             f"{benchmark.location(next(iter(database_ids)))}."
         )
-    broken: dict[str, str] = {}
-    databases = open_databases(benchmark, present, progress, broken)
     suites = open_suites(benchmark, databases)
     translated = "" if file or split != "dev" else benchmark.translated
     done = 0
@@ -304,10 +303,12 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
 async def _check(
     entry: KeyEntry, question: Question, benchmark: Benchmark, suite: Sequence[Database], judge: Judge
 ) -> CheckedEntry:
+    """Run every SQL of an entry, and compare its result with those of the official golds."""
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
     if not suite:
-        return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
+        sqls = tuple(CheckedSql(sql, execution=None, same=None) for sql in entry.sql)
+        return CheckedEntry(entry, question, sqls)
 
     candidates: Mapping[str, str] = {str(position): sql for position, sql in enumerate(entry.sql)}
     verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}

@@ -35,6 +35,7 @@ def inputs_digest(parts: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Return as plain JSON what `json` cannot write; values of other types by their `repr`."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -72,7 +73,7 @@ def _versions() -> tuple[str, ...]:
         required = []
     versions = [sys.version, sqlite3.sqlite_version]
     for requirement in required:
-        name = "".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0]
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         try:
             versions.append(f"{name}=={metadata.version(name)}")
         except metadata.PackageNotFoundError:  # of an extra that is not installed
@@ -159,7 +160,7 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
     except CrosscheckError:
         return None
     for record in records:
-        answered = record.status == "complete" and set(record.failures) <= {NO_ANSWER}
-        if answered and DATABASES_CHANGED not in record.tags:
+        is_complete = record.status == "complete" and set(record.failures) <= {NO_ANSWER}
+        if is_complete and DATABASES_CHANGED not in record.tags:
             return record
     return None

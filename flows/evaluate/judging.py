@@ -102,16 +102,17 @@ def answers_of(
     if run.status not in FINISHED:
         raise ConfigurationError(f"The run {run.run_id} is {run.status}: only a finished run can be judged.")
     selected = select([row.question for row in run.rows], selection.model_copy(update={"limit": None}))
-    rows = tuple(
+    rows = [
         row
         for row in run.rows
         if row.question in selected and row.executable and row.outcome.sql and row.gold_sql
-        if everything or not is_right(row.final, run.rule)
-    )
+    ]
+    if not everything:
+        rows = [row for row in rows if not is_right(row.final, run.rule)]
     if not rows:
         kind = "answer" if everything else "wrong answer"
         raise ConfigurationError(f"The run {run.run_id} has no {kind} with a gold SQL among these questions.")
-    return rows[: selection.limit]
+    return tuple(rows[: selection.limit])
 
 
 def judge_run(

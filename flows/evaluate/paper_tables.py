@@ -21,7 +21,9 @@ from tasks.scoring.report import QuestionScore, Ratio, is_right
 
 TOTAL = "total"
 SQL2 = "augmented_sql"
+"""Stage that writes what the RSL-SQL paper calls SQL2."""
 TIMES = {"ves": "VES", "ves_fetched": "VES with fetching", "r_ves": "R-VES", "ves_steps": "ves_steps"}
+"""Title by key of the metric `efficiency`."""
 Cell = Ratio | float | Mapping[str, Any] | str | None
 """A share with its counts, a number, a mean with its range, or a text; None: unknown."""
 
@@ -84,10 +86,10 @@ class PaperRun:
         return Ratio(sum(is_right(verdict, self.record.rule) for verdict in verdicts), len(rows))
 
 
-def paper_runs(stored: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun, ...]:
+def paper_runs(records: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun, ...]:
     """Return runs, which must be finished, with the schemas of their databases, named A, B, ... in their order."""
     runs = []
-    for position, run in enumerate(stored):
+    for position, run in enumerate(records):
         if run.status not in FINISHED:
             raise DataError(f"The run {run.run_id} is not finished ({run.status}): it has no result yet.")
         try:
@@ -98,10 +100,10 @@ def paper_runs(stored: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun,
     return tuple(runs)
 
 
-def schemas_of(stored: RunRecord, folders: Folders) -> dict[str, Schema]:
+def schemas_of(record: RunRecord, folders: Folders) -> dict[str, Schema]:
     """Return the schemas of a run's databases, as its evaluation had them."""
-    benchmark = folders.benchmark_of(stored)
-    names = dict.fromkeys(row.question.database_id for row in stored.rows if row.executable)
+    benchmark = folders.benchmark_of(record)
+    names = dict.fromkeys(row.question.database_id for row in record.rows if row.executable)
     schemas = {}
     for name in names:
         if benchmark.exists(name):
@@ -134,7 +136,7 @@ def _steps(run: PaperRun) -> PaperTable:
     if not names or run.right(run.rows, names[-1]) != run.right(run.rows):
         names.append(None)
     rows = tuple(
-        (name or "final answer", [run.right(rows, name) for rows in groups.values()]) for name in names
+        (name or "final answer", [run.right(group, name) for group in groups.values()]) for name in names
     )
     title = f"Execution accuracy by step and difficulty: {run.name}"
     return PaperTable(title, ("step", *groups), rows, f"Rule {run.record.rule}.")
@@ -167,21 +169,16 @@ def _ablations(runs: Sequence[PaperRun]) -> PaperTable:
 
 def _linking(run: PaperRun) -> PaperTable:
     columns = ("link", "NSR", "strict recall", "SRR as the paper prints it", "precision", "tables", "columns")
-    rows = tuple(
-        (
-            link.name,
-            [
-                *(link.nsr, link.strict_recall, _printed_recall(run, link.name), link.precision),
-                *(link.avg_tables, link.avg_columns),
-            ],
-        )
-        for link in run.record.links
-    )
+    rows = []
+    for link in run.record.links:
+        printed = _printed_recall(run, link.name)
+        cells = [link.nsr, link.strict_recall, printed, link.precision, link.avg_tables, link.avg_columns]
+        rows.append((link.name, cells))
     note = (
         "Strict recall: all gold columns are linked. What the RSL-SQL paper prints as SRR also counts questions whose "
         "SQL2 is right. It is known for the link that SQL2 is generated from (pipeline.linking.directions)."
     )
-    return PaperTable(f"Schema linking: {run.name}", columns, rows, note)
+    return PaperTable(f"Schema linking: {run.name}", columns, tuple(rows), note)
 
 
 def _printed_recall(run: PaperRun, link: str) -> Ratio | None:
@@ -212,11 +209,12 @@ def _efficiency(runs: Sequence[PaperRun]) -> PaperTable:
     grades = _grades(runs)
     rows = []
     for run in runs:
-        measured = run.record.metrics.get("efficiency") or {}
-        by_grade = measured.get("by_difficulty") or {}
+        efficiency = run.record.metrics.get("efficiency") or {}
+        by_difficulty = efficiency.get("by_difficulty") or {}
         for key, name in TIMES.items():
             cells = [
-                measured.get(key) if grade == TOTAL else by_grade.get(grade, {}).get(key) for grade in grades
+                efficiency.get(key) if grade == TOTAL else by_difficulty.get(grade, {}).get(key)
+                for grade in grades
             ]
             rows.append((f"{run.name}: {name}", cells))
     note = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from flows.evaluate.runner import QuestionRunner
 from flows.prefect.flow_runs import RecorderBackpressure
-from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped, waiting_for
+from flows.runtime.control import Control, Interrupted, Progress, for_each, until_done_or_stopped, waiting_for
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.core.wording import agreeing, counted
@@ -56,20 +56,20 @@ async def answer_all(
     outcomes that shards gave, which are not run again. Without `restored`, a task run looks for outcomes to restore.
     """
     answers = Answers(dict(shards.outcomes), fatal=shards.fatal) if shards else Answers()
-    done = dict(answers.outcomes)
+    from_shards = dict(answers.outcomes)
     outcomes = restored
     if outcomes is None:
         outcomes = await restore_answers(
-            [question for question in questions if question.id not in done], runner
+            [question for question in questions if question.id not in from_shards], runner
         )
         answers.task_runs += 1
     answers.restored = sum(map(_is_restored, outcomes.values()))
     control.progress.questions(len(questions), answers.restored)
     async with _scoring(score) as scored:
         for question in questions:
-            if (outcome := done.get(question.id) or outcomes.get(question.id)) is not None:
+            if (outcome := from_shards.get(question.id) or outcomes.get(question.id)) is not None:
                 answers.outcomes[question.id] = outcome
-                if question.id in done or not _is_restored(outcome):
+                if question.id in from_shards or not _is_restored(outcome):
                     _show(control.progress, outcome)
                 scored(question, outcome)
         queue = [question for question in questions if question.id not in answers.outcomes]
@@ -106,7 +106,7 @@ async def restore_answers(questions: Sequence[Question], runner: QuestionRunner)
     outcomes: dict[str, Outcome] = {}
 
     async def restore() -> None:
-        outcomes.update(await _restored(questions, runner))
+        outcomes.update(await _restore_all(questions, runner))
 
     assert runner.task_runs is not None
     await runner.task_runs.in_task_run("restore", "restore persisted results", restore)
@@ -117,19 +117,14 @@ async def restore_everything(
     questions: Sequence[Question], runner: QuestionRunner
 ) -> dict[str, Outcome] | None:
     """Restore questions without Prefect; None as soon as one of them has a stage without a persisted result."""
-    first = await _restored(questions[:1], runner)
-    outcomes = first and first | await _restored(questions[1:], runner)
+    outcomes = await _restore_all(questions[:1], runner)
+    if outcomes:
+        outcomes |= await _restore_all(questions[1:], runner)
     return outcomes if len(outcomes) == len(questions) else None
 
 
-async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
-    gate = asyncio.Semaphore(MAX_RESTORING)
-
-    async def restore(question: Question) -> Outcome | None:
-        async with gate:
-            return await runner.restore(question)
-
-    outcomes = await asyncio.gather(*map(restore, questions))
+async def _restore_all(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
+    outcomes = await for_each(questions, runner.restore, at_once=MAX_RESTORING)
     return {question.id: outcome for question, outcome in zip(questions, outcomes, strict=True) if outcome}
 
 
@@ -162,20 +157,20 @@ class _Pool:
         self._control = control
         self._answers = answers
         self._scored = scored
-        self._with_reply = 0  # number of outcomes
+        self._with_reply = 0  # number of outcomes with a model call
         self._kinds: Counter[str] = Counter()  # number of outcomes by the kind of their failure, "" for none
         self._backpressure = RecorderBackpressure(control) if runner.task_runs else None
         runner.tools.pace.begin(len(queue))
 
     async def next(self, running: Collection[Question]) -> Question | None:
         """Take the next question; None where none is left, or those that are running have to end before."""
-        most = int(UNDER_WAY * self._settings.most_in_flight)
-        if self._control.stop.is_set() or self._answers.fatal or len(running) >= most:
+        max_running = int(UNDER_WAY * self._settings.most_in_flight)
+        if self._control.stop.is_set() or self._answers.fatal or len(running) >= max_running:
             return None
         # The prompts of a database's first question fill the endpoint's prefix cache.
-        filled_now = {question.database_id for question in running} - self._ended
-        waits = filled_now if self._settings.fills_prefix_cache else ()
-        question = next((question for question in self._queue if question.database_id not in waits), None)
+        being_filled = {question.database_id for question in running} - self._ended
+        blocked = being_filled if self._settings.fills_prefix_cache else ()
+        question = next((question for question in self._queue if question.database_id not in blocked), None)
         if question is None:
             return None
         self._queue.remove(question)
@@ -198,14 +193,15 @@ class _Pool:
     @property
     def _is_hopeless(self) -> bool:
         """Whether all that can be in flight failed: without a reply of the endpoint, or in a user's own code."""
-        most = max(self._settings.concurrency, DEAD_AFTER)
-        dead = not self._with_reply and self._kinds["backbone_error"] >= most
-        return dead or self._kinds.total() == self._kinds["extension_error"] >= most
+        min_failures = max(self._settings.concurrency, DEAD_AFTER)
+        dead = not self._with_reply and self._kinds["backbone_error"] >= min_failures
+        extension_errors = self._kinds["extension_error"]
+        return dead or (extension_errors >= min_failures and extension_errors == self._kinds.total())
 
     def give_up(self) -> None:
         """Add an outcome for each question that is left, if the run has ended early."""
-        if (why := self._answers.fatal) and not self._control.stop.is_set():
-            failure = Failure("backbone_error", "", f"not evaluated, because: {why}", retryable=True)
+        if (reason := self._answers.fatal) and not self._control.stop.is_set():
+            failure = Failure("backbone_error", "", f"not evaluated, because: {reason}", retryable=True)
             for question in self._queue:
                 self._add(question, Outcome(question.id, None, failure=failure, attempts=0))
 
@@ -220,11 +216,11 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
     """Yield a function that queues outcomes for scoring; leaving the block waits until all are scored."""
     queue: asyncio.Queue[tuple[Question, Outcome] | None] = asyncio.Queue()
 
-    async def work() -> None:
+    async def score_queued() -> None:
         while (item := await queue.get()) is not None:
             await score(*item)
 
-    scorers = [asyncio.create_task(work()) for _ in range(SCORERS)]
+    scorers = [asyncio.create_task(score_queued()) for _ in range(SCORERS)]
     try:
         yield lambda question, outcome: queue.put_nowait((question, outcome))
     finally:

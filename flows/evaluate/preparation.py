@@ -54,7 +54,6 @@ from tasks.settings.pipeline import (
     PipelineSettings,
     SchemaFormat,
     SeaSqlSettings,
-    has_oracle,
     oracle_settings,
     shows_descriptions,
 )
@@ -111,29 +110,30 @@ def _load_writer(name: str, backbone: BackboneSettings) -> BackboneSettings:
 def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
     """Check before the first paid call that the candidates can be written, and differ."""
     candidates = settings.pipeline.candidates
-    writers = writer_settings(settings)
-    names = [writer.name for writer in writers.writers]
-    if twice := [name for name in names if names.count(name) > 1]:
+    run_backbones = writer_settings(settings)
+    writers = run_backbones.writers
+    names = [writer.name for writer in writers]
+    if duplicates := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
-            f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
-            "two files two names."
+            f'pipeline.candidates.backbones: "{duplicates[0]}" is there twice. They take turns: name each once, and '
+            "give two files two names."
         )
     if candidates.n < len(candidates.backbones):
         raise ConfigurationError(
             f"pipeline.candidates.n={candidates.n}: {len(candidates.backbones)} backbones are to write candidates. Set "
             f"pipeline.candidates.n to at least {len(candidates.backbones)}."
         )
-    for name, writer in zip(candidates.backbones, writers.writers, strict=False):
+    for name, writer in zip(candidates.backbones, writers, strict=False):  # none without names
         check_backbone(writer, sends_requests=sends_requests)
-        if kind_of(writer).replays and writer is not writers.backbone:
+        if kind_of(writer).replays and writer is not run_backbones.backbone:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
                 "own and none to these candidates. Name backbones that can answer."
             )
     if sends_requests:
-        check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
-    if candidates.n > len(writers.writers) and not kind_of(writers.backbone).replays:
-        _check_that_candidates_vary(settings, writers.writers)
+        check_different(writers, [kind_of(writer).make(writer) for writer in writers])
+    if candidates.n > len(writers) and not kind_of(run_backbones.backbone).replays:
+        _check_that_candidates_vary(settings, writers)
 
 
 def _check_that_candidates_vary(settings: EvaluationSettings, writers: Sequence[BackboneSettings]) -> None:
@@ -166,10 +166,10 @@ def check_different(
     """Check that backbones which write candidates are different models, or have different settings."""
     names: dict[str, str] = {}
     for name, writer in zip((backbone.name for backbone in settings), writers, strict=True):
-        first = names.setdefault(repr(sorted(writer.identity.items())), name)
-        if first != name:
+        earlier_name = names.setdefault(repr(sorted(writer.identity.items())), name)
+        if earlier_name != name:
             raise ConfigurationError(
-                f'pipeline.candidates.backbones: "{first}" and "{name}" are one model with the same settings, '
+                f'pipeline.candidates.backbones: "{earlier_name}" and "{name}" are one model with the same settings, '
                 "so a reply of one counts as the other's. Name one of them."
             )
 
@@ -269,13 +269,14 @@ def prepare(
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
     replayed = kind_of(settings.backbone).replays
-    schemas = [
+    schema_names = [
         name for name in database_ids if replayed and name in benchmark.missing and name in benchmark.schemas
     ]
-    if not present and not schemas:
+    if not present and not schema_names:
         raise no_database(benchmark, database_ids)
-    oracles = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
-    answerable = [question for question in questions if question.database_id in {*present, *schemas}]
+    oracles = oracle_settings(settings.pipeline)
+    answerable = [question for question in questions if question.database_id in {*present, *schema_names}]
+    # Where only some questions have no gold, these fail by themselves.
     if oracles and not any(question.id in benchmark.gold for question in answerable):
         raise ConfigurationError(
             f"{' and '.join(oracles)} gives parts of the gold SQL to the pipeline, and none of the selected questions "
@@ -285,18 +286,18 @@ def prepare(
     progress.step(f"Reading {counted(len(present), 'database')}")
     rows = settings.pipeline.prompt.sample_rows
     databases = {name: open_benchmark_database(benchmark, name, rows, home) for name in present}
-    schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
+    schema_only = {name: schema_only_database(benchmark, name, home) for name in schema_names}
     search = DemonstrationSearch(benchmark, settings, progress)
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
 
     @cache
-    def chosen() -> Mapping[str, QuestionExtras]:
+    def choose_once() -> Mapping[str, QuestionExtras]:
         extras = search.choose(questions)
-        if has_oracle(settings.pipeline):
+        if oracles:
             return _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         return extras
 
-    if has_oracle(settings.pipeline):
+    if oracles:
         parts = ", ".join(oracles)
         notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
     generated = ""
@@ -307,12 +308,19 @@ def prepare(
             "Column descriptions in the prompts that `crosscheck benchmarks prepare` had a backbone write: "
             f"{generated}."
         )
-    user_notes = tuple(note for note in notes if note)
-    sources = " ".join(filter(None, (retriever, search.note)))
     if choose:
-        chosen()
+        choose_once()
     return Preparation(
-        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated, schema_only
+        settings,
+        benchmark,
+        questions,
+        databases,
+        search,
+        choose=choose_once,
+        notes=tuple(filter(None, notes)),
+        demonstrations=" ".join(filter(None, (retriever, search.note))),
+        generated=generated,
+        schema_only=schema_only,
     )
 
 
@@ -339,8 +347,8 @@ def check_record(settings: EvaluationSettings, questions: Collection[str]) -> No
         return
     path = Path(settings.record)
     check_writable(path, "--record")
-    replayed = settings.backbone.recording if kind_of(settings.backbone).replays else None
-    if replayed and path.resolve() == Path(replayed).expanduser().resolve():
+    replayed_path = settings.backbone.recording if kind_of(settings.backbone).replays else None
+    if replayed_path and path.resolve() == Path(replayed_path).expanduser().resolve():
         raise ConfigurationError(
             f"--record {path}: this is the recording that is replayed. Name another file."
         )
@@ -410,8 +418,8 @@ def selecting_calls(settings: EvaluationSettings) -> int:
     """Return the calls per question, at most, that select among its candidates."""
     candidates = settings.pipeline.candidates
     n = candidates.n
-    most = {"vote": 0, "pairwise": n * (n - 1), "tournament": n - 1, "merge": 1}
-    return most[candidates.select] if n > 1 else 0
+    calls_by_method = {"vote": 0, "pairwise": n * (n - 1), "tournament": n - 1, "merge": 1}
+    return calls_by_method[candidates.select] if n > 1 else 0
 
 
 def check_budget(
@@ -422,17 +430,19 @@ def check_budget(
         return
     if not budget_usd > 0:
         raise ConfigurationError(f"{option} {budget_usd:g}: it must be more than 0 US dollars.")
-    if second := next((evaluation for evaluation in evaluations if asks_eliminator(evaluation)), None):
+    if evaluation := next((evaluation for evaluation in evaluations if asks_eliminator(evaluation)), None):
         raise ConfigurationError(
-            f"{option}: {second.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
+            f"{option}: {evaluation.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             f"counts. Leave {option} out, or set pipeline.eliminator=null."
         )
-    unpriced = {name: why for evaluation in evaluations for name, why in _unpriced(evaluation).items()}
+    unpriced: dict[str, str] = {}
+    for evaluation in evaluations:
+        unpriced |= _unpriced(evaluation)
     if unpriced:
         raise ConfigurationError(
             f"{option}: what {', '.join(sorted(unpriced))} costs is unknown beforehand, so no budget can be kept: "
-            f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
-            "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
+            f"{'; '.join(f'{name}: {reason}' for name, reason in sorted(unpriced.items()))}. Give it prices in its "
+            "YAML file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )
 
 
@@ -448,6 +458,6 @@ def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
             reasons[backbone.name] = (
                 "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"
             )
-        elif kind_of(backbone).paid and (why := why_unpriced(backbone)):
-            reasons[backbone.name] = why
+        elif kind_of(backbone).paid and (reason := why_unpriced(backbone)):
+            reasons[backbone.name] = reason
     return reasons

@@ -28,7 +28,7 @@ from tasks.sql.rewriting import ordering, without_distinct
 COMPARED = 1_000
 """Rows of each result that are read to be compared."""
 COMPARED_ON_PAGES = 100
-"""The same for a page, which holds the results of many questions."""
+"""Rows of each result that are read for a page, which holds the results of many questions."""
 WORKERS = 2
 """SQLs that are executed at the same time."""
 
@@ -154,7 +154,7 @@ class QuestionView:
 
     @property
     def correct_by_variant(self) -> dict[str, bool | None]:
-        """The same by the variant's name."""
+        """Whether it is right by each score variant, by the variant's name; None: it is not counted."""
         return {variant.name: right for variant, right in self.variants.items()}
 
     @property
@@ -198,11 +198,11 @@ def find_question(run: RunRecord, reference: str) -> QuestionScore:
         raise DataError(
             f'The run {run_id} has no question "{reference}": none has been scored ({run.status}).'
         )
-    near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
-    if not near.startswith("Did"):
-        near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
+    hint = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
+    if not hint.startswith("Did"):
+        hint = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
     raise DataError(
-        f'The run {run_id} has no question "{reference}". {near} All of them: '
+        f'The run {run_id} has no question "{reference}". {hint} All of them: '
         f"`crosscheck query \"SELECT question_id FROM questions WHERE run_id = '{run_id}'\"`"
     )
 
@@ -228,7 +228,7 @@ def view_questions(
     except CrosscheckError as error:
         return [QuestionView(run, score, exchanges=exchanges, problem=str(error)) for score in scores]
     views = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
-    return asyncio.run(_executed(views, benchmark, max(rows, compared), progress))
+    return asyncio.run(_execute(views, benchmark, max(rows, compared), progress))
 
 
 def question_objects(views: Sequence[QuestionView]) -> list[dict[str, Any]]:
@@ -236,14 +236,14 @@ def question_objects(views: Sequence[QuestionView]) -> list[dict[str, Any]]:
     return [json_of(QuestionDocument.model_validate(view)) for view in views]
 
 
-async def _executed(
+async def _execute(
     views: Sequence[QuestionView], benchmark: Benchmark, rows: int, progress: Progress
 ) -> list[QuestionView]:
     """Add the results of both SQLs, and the causes of wrong answers, to what is known of questions."""
     databases: dict[str, Database | CrosscheckError] = {}
     for name in dict.fromkeys(view.score.question.database_id for view in views):
         try:
-            databases[name] = _open(benchmark, name)
+            databases[name] = _open_database(benchmark, name)
         except CrosscheckError as error:
             databases[name] = error
     async with SqlWorkers(WORKERS) as workers:
@@ -293,7 +293,7 @@ def _remark(view: QuestionView, dialect: str) -> str:
     )
 
 
-def _open(benchmark: Benchmark, name: str) -> Database:
+def _open_database(benchmark: Benchmark, name: str) -> Database:
     if not benchmark.exists(name):
         where = benchmark.location(name)
         raise DataError(f"The database {where} is not there: neither SQL can be executed.")
@@ -307,21 +307,22 @@ def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets:
     """
     if not (predicted and gold and predicted.ok and gold.ok):
         return None, None
-    whole = all((execution.row_count or 0) == len(execution.rows) for execution in (predicted, gold))
-    if not whole or len(predicted.columns) != len(gold.columns):
+    both_complete = all((execution.row_count or 0) == len(execution.rows) for execution in (predicted, gold))
+    if not both_complete or len(predicted.columns) != len(gold.columns):
         return None, None
     predicted_rows, gold_rows = comparable_rows(predicted.rows), comparable_rows(gold.rows)
     return _not_in(predicted_rows, gold_rows, sets=sets), _not_in(gold_rows, predicted_rows, sets=sets)
 
 
 def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozenset[int]:
-    left = Counter(others)
+    """Return the positions of the rows that `others` lacks; unless as sets, equal rows count as often as they occur."""
+    unmatched = Counter(others)
     positions = []
     for position, row in enumerate(rows):
-        if not left[row]:
+        if not unmatched[row]:
             positions.append(position)
         elif not sets:
-            left[row] -= 1
+            unmatched[row] -= 1
     return frozenset(positions)
 
 

@@ -48,7 +48,7 @@ class RerunPlan:
     @property
     def selection(self) -> str:
         """Option that selects the questions to ask again."""
-        return _selection(self.asked_for)
+        return _selection_option(self.asked_for)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -72,8 +72,8 @@ def plan_rerun(asked_for: RerunSettings) -> RerunPlan:
             "it continues it."
         )
     settings = settings_of_run(parent, asked_for.overrides, data=asked_for.data, home=asked_for.home)
-    selected = _selected(asked_for, parent)
-    if asked_for.from_stage and asked_for.from_stage not in (stages := _stages(parent.rows)):
+    selected = _select_scores(asked_for, parent)
+    if asked_for.from_stage and asked_for.from_stage not in (stages := _stage_names(parent.rows)):
         raise ConfigurationError(
             f"--from {asked_for.from_stage}: no question of run {parent.run_id} went through such a stage. "
             f"{did_you_mean(asked_for.from_stage, stages)}"
@@ -87,7 +87,7 @@ def plan_rerun(asked_for: RerunSettings) -> RerunPlan:
         asked_for=asked_for,
         parent=parent,
         settings=settings,
-        again={name: _again(score.outcome, asked_for, attempt) for name, score in selected.items()},
+        again={name: _rerun_spec(score.outcome, asked_for, attempt) for name, score in selected.items()},
         attempt=attempt,
     )
 
@@ -119,22 +119,23 @@ def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Wareho
         return 1
     facts = last.rerun or {}
     attempt = int(last.tags["attempt"])
-    same = (facts.get("selection"), facts.get("from")) == (_selection(settings), settings.from_stage)
-    continued = same and parent.run_id in (facts["parent"], last.run_id)
+    request = (_selection_option(settings), settings.from_stage)
+    same_request = request == (facts.get("selection"), facts.get("from"))
+    continued = same_request and parent.run_id in (facts["parent"], last.run_id)
     return attempt if continued and facts.get("no_new_answer") else attempt + 1
 
 
-def _selected(settings: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
+def _select_scores(settings: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
     rows = {row.question.id: row for row in parent.rows if row.executable}
     if settings.questions is not None:
-        meant = select([row.question for row in parent.rows], QuestionSelection(questions=settings.questions))
-        return {question.id: rows[question.id] for question in meant if question.id in rows}
+        named = select([row.question for row in parent.rows], QuestionSelection(questions=settings.questions))
+        return {question.id: rows[question.id] for question in named if question.id in rows}
     if only := _only(settings):
-        return {name: row for name, row in rows.items() if _is_of(only, row, parent.rule)}
-    return {name: row for name, row in rows.items() if settings.from_stage in _stages([row])}
+        return {name: row for name, row in rows.items() if _matches(only, row, parent.rule)}
+    return {name: row for name, row in rows.items() if settings.from_stage in _stage_names([row])}
 
 
-def _selection(settings: RerunSettings) -> str:
+def _selection_option(settings: RerunSettings) -> str:
     if settings.questions:
         return f"--questions {settings.questions}"
     only = _only(settings)
@@ -146,7 +147,7 @@ def _only(settings: RerunSettings) -> Only | None:
     return settings.only or (None if settings.from_stage else "errors")
 
 
-def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
+def _matches(kind: Only, row: QuestionScore, rule: str) -> bool:
     """Return whether `--only` with this value asks a question again."""
     failure = row.outcome.failure
     final = row.final
@@ -159,12 +160,13 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     return final.status == "timeout"
 
 
-def _stages(rows: Iterable[QuestionScore]) -> set[str]:
+def _stage_names(rows: Iterable[QuestionScore]) -> set[str]:
     records = (record for row in rows for record in row.outcome.stages if record.stage != FAILED_ATTEMPT)
     return {name for record in records for name in (record.stage, record.label)}
 
 
-def _again(old: Outcome, settings: RerunSettings, attempt: int) -> RerunSpec:
+def _rerun_spec(old: Outcome, settings: RerunSettings, attempt: int) -> RerunSpec:
+    """Return how a question is asked again: with a fresh sampling, from a stage on, or continuing its last sampling."""
     latest_first = tuple(reversed(old.samples))
     if settings.fresh:
         return RerunSpec(attempt, latest_first if settings.from_stage else (), settings.from_stage or "")
@@ -189,7 +191,8 @@ class Merge:
 
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; if there is none, keep the old one."""
-        old, again = self.old[question.id], self.again[question.id]
+        old = self.old[question.id]
+        spec = self.again[question.id]
         if outcome.retryable:
             self.no_new_answer.add(question.id)
         if not outcome.attempts:
@@ -207,8 +210,8 @@ class Merge:
             await self.scorer.add_scored(replace(earlier, outcome=merged))
             return
         samples = old.outcome.samples
-        if again.attempt not in samples:
-            samples = (*samples, again.attempt) if again.from_stage else (again.attempt,)
+        if spec.attempt not in samples:
+            samples = (*samples, spec.attempt) if spec.from_stage else (spec.attempt,)
         await self.scorer.score(question, replace(outcome, attempts=attempts, samples=samples))
 
     def facts(self) -> dict[str, Any]:
@@ -220,7 +223,7 @@ class Merge:
             name for name in self.restored if self.again[name].attempt not in self.old[name].outcome.samples
         }
         had_answer = [(old, now) for old, now in pairs if not old.outcome.failure]
-        right = [(is_right(old.final, self.rule), is_right(now.final, self.rule)) for old, now in pairs]
+        verdicts = [(is_right(old.final, self.rule), is_right(now.final, self.rule)) for old, now in pairs]
         retryable = {now.question.id for _, now in pairs if now.outcome.retryable}
         attempts = {id_: score.outcome.attempts for id_, score in new.items()}
         return {
@@ -232,8 +235,8 @@ class Merge:
             ),
             "changed": sum(_has_changed(old, now) for old, now in pairs),
             "resolved": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
-            "fixed": sum(now and not before for before, now in right),
-            "broken": sum(before and not now for before, now in right),
+            "fixed": sum(right_now and not was_right for was_right, right_now in verdicts),
+            "broken": sum(was_right and not right_now for was_right, right_now in verdicts),
             "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),
             "kept": len(self.kept),
             "no_new_answer": len(self.no_new_answer | retryable),
@@ -282,7 +285,7 @@ def rerun(
 
     async def repeat(settings: RerunSettings) -> Any:
         """Ask some questions of a run again, and log a new run that holds all of its questions."""
-        control.begin_flow_run(str(flow_run_id()))
+        control.begin_flow_run(flow_run_id())
         prepared = preparation or prepare(plan.settings, control.progress)
         check_data(plan.parent, prepared.benchmark, prepared.databases)
         async with Session.open(prepared, control, {**plan.tags, **control.tags}) as session:

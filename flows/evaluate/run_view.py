@@ -37,9 +37,8 @@ def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True)
     except CrosscheckError as error:
         problem = str(error)
     if record.status not in FINISHED:
-        rule = record.rule
         benchmark = record.settings_of("benchmark")
-        report = build_report(record.rows, rule=rule, schemas=schemas, benchmark=benchmark)
+        report = build_report(record.rows, rule=record.rule, schemas=schemas, benchmark=benchmark)
         record = record_of(record, report, record.status)
     view = RunView(record, schemas, problem)
     if "errors" in record.metrics:

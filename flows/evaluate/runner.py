@@ -13,7 +13,6 @@ from flows.evaluate.demonstrations import QuestionInputs
 from flows.evaluate.preparation import check_different, eliminator_name, eliminator_settings, writer_settings
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of
-from flows.prefect.flow_runs import wait_until_recorded
 from flows.prefect.stage_results import PersistedResults, open_results
 from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
@@ -318,10 +317,6 @@ class Resources:
             self.settings, inputs, self.tools, store, self.task_runs, run, stopped, reruns or {}
         )
 
-    async def recorded(self, task_runs: int) -> int:
-        """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
-        return await wait_until_recorded(task_runs, self.control) if task_runs else 0
-
 
 @asynccontextmanager
 async def _open_tools(settings: EvaluationSettings, resources: RunResources) -> AsyncIterator[Tools]:
@@ -329,18 +324,18 @@ async def _open_tools(settings: EvaluationSettings, resources: RunResources) -> 
     models = writer_settings(settings)
     async with SqlWorkers() as workers, AsyncExitStack() as stack:
 
-        async def opened(backbone: BackboneSettings) -> MeteredBackbone:
+        async def open_model(backbone: BackboneSettings) -> MeteredBackbone:
             return await stack.enter_async_context(open_backbone(backbone, resources))
 
-        backbone = await opened(models.backbone)
+        backbone = await open_model(models.backbone)
         # a recording has the replies of the eliminator, too
         eliminator = backbone if eliminator_name(settings.pipeline) else None
-        if second := eliminator_settings(settings):
-            eliminator = await opened(second)
+        if eliminator_backbone := eliminator_settings(settings):
+            eliminator = await open_model(eliminator_backbone)
         by_name = {models.backbone.name: backbone}
         for writer in models.writers:
             if writer.name not in by_name:
-                by_name[writer.name] = await opened(writer)
+                by_name[writer.name] = await open_model(writer)
         writers = tuple(by_name[writer.name] for writer in models.writers)
         check_different(models.writers, writers)  # again, with the response modes that stand for "auto"
         yield Tools(backbone, workers, eliminator, writers, models.temperature, resources.pace)

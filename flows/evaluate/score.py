@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
 from flows.prefect.killed_runs import registered
-from flows.runtime.control import Control, Progress
+from flows.runtime.control import Control, Progress, for_each
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
@@ -117,12 +117,12 @@ def about_same_failure(report: Report) -> tuple[str, ...]:
     failed = Counter(alike(row.final.error) for row in wrong)
     if len(answered) < MIN_ANSWERS or not failed:
         return ()
-    message, count = failed.most_common(1)[0]
-    if count < MIN_ALIKE * len(answered):
+    message, number = failed.most_common(1)[0]
+    if number < MIN_ALIKE * len(answered):
         return ()
     first = next(row for row in wrong if alike(row.final.error) == message)
     return (
-        f"{count:,} of {len(answered):,} predictions fail in the same way ({first.final.error}): the SQL of question "
+        f"{number:,} of {len(answered):,} predictions fail in the same way ({first.final.error}): the SQL of question "
         f"{first.question.id} begins with {(first.outcome.sql or '')[:40]!r}. If that is no SQL, --unwrap or "
         "--sql-column may help.",
     )
@@ -138,6 +138,7 @@ def alike(message: str) -> str:
 
 
 LINK = "predicted"
+"""Name of the schema links that a file has."""
 AT_ONCE = 64
 """Questions that are prepared while others are executed; with all at once, nothing would be executed at first."""
 
@@ -235,17 +236,18 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
 
 
 async def _score(settings: ScoreSettings, selected: ScoringInput, progress: Progress) -> Report:
+    """Score the predictions, while MLflow's store is checked."""
     tracker = Tracker(settings.folders.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
     # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
-    judged = count(1)
+    numbers = count(1)
     total = selected.scorable.compared
 
     def show(score: QuestionScore) -> None:
         if score.executable:
-            progress.step(f"Judging {next(judged):,} of {total:,} predictions")
+            progress.step(f"Judging {next(numbers):,} of {total:,} predictions")
 
     async with SqlWorkers() as workers:
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
@@ -262,10 +264,8 @@ async def _score(settings: ScoreSettings, selected: ScoringInput, progress: Prog
 
 async def score_all(scorer: Scorer, outcomes: Mapping[Question, Outcome]) -> None:
     """Score the outcome of every question, ordered by database, so that workers keep a database open."""
-    gate = asyncio.Semaphore(AT_ONCE)
 
     async def score(question: Question) -> None:
-        async with gate:
-            await scorer.score(question, outcomes[question])
+        await scorer.score(question, outcomes[question])
 
-    await asyncio.gather(*map(score, sorted(outcomes, key=lambda question: question.database_id)))
+    await for_each(sorted(outcomes, key=lambda question: question.database_id), score, at_once=AT_ONCE)

@@ -122,14 +122,15 @@ class AgentDatabase:
         return {sql.strip(): not execution.ok for sql, execution in list(self._executed) if execution}
 
     def _start(self, sql: str, rows: int) -> "Future[Execution]":
+        """Begin a query on the loop of the workers; one too many has a result at once, an error."""
         if self._closed:
             raise AgentStoppedError(self._closed)
         if not isinstance(sql, str):
             raise TypeError(f"the SQL must be a text, not {type(sql).__name__}")
         if len(self._executed) >= MAX_QUERIES:
             refused: Future[Execution] = Future()
-            why = f"more than {MAX_QUERIES:,} queries about one question"
-            refused.set_result(Execution("error", error=why))
+            reason = f"more than {MAX_QUERIES:,} queries about one question"
+            refused.set_result(Execution("error", error=reason))
             return refused
         return asyncio.run_coroutine_threadsafe(self._run(sql, rows), self._loop)
 
@@ -144,6 +145,7 @@ class AgentDatabase:
 
 
 def _call(sql: str, execution: Execution | None) -> dict[str, Any]:
+    """Return an executed query as a tool call of Crosscheck's format for trajectories."""
     call: dict[str, Any] = {"name": "execute", "arguments": {"sql": sql}, "sql": sql}
     if execution is None:  # still running when the time was over
         return call
@@ -179,11 +181,11 @@ def line_of(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[
 
 def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) -> None:
     """Add to valid tool messages whether their SQL failed, which the chat protocol does not say."""
-    by_id: dict[Any, bool | None] = {}
+    failed_by_call: dict[Any, bool | None] = {}
     for message in messages:
         for call in message.get("tool_calls") or ():
-            by_id[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
-        error = by_id.get(message.get("tool_call_id")) if message["role"] == "tool" else None
+            failed_by_call[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
+        error = failed_by_call.get(message.get("tool_call_id")) if message["role"] == "tool" else None
         if error is not None:
             message.setdefault("error", error)
 
@@ -198,17 +200,17 @@ def _as_json(value: Any) -> Any:
 def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[str]:
     """Return the ids of questions that a file answers; a line that a killed process has not finished is removed."""
     content = read_file(file)
-    last = content.rpartition(b"\n")[2]
-    if last and not last.startswith(b"{"):
+    last_line = content.rpartition(b"\n")[2]
+    if last_line and not last_line.startswith(b"{"):
         raise _not_ours(file)
-    if last:
+    if last_line:
         try:
-            parse_json(last.decode())
+            parse_json(last_line.decode())
         except ValueError:
-            os.truncate(file, len(content) - len(last))
+            os.truncate(file, len(content) - len(last_line))
         else:  # a complete line, of an editor that ends the last one without a line break
-            with file.open("ab") as ended:
-                ended.write(b"\n")
+            with file.open("ab") as output:
+                output.write(b"\n")
     if not file.stat().st_size:
         return frozenset()
     trajectories = read_trajectories(file)
@@ -235,17 +237,17 @@ def opened_file(file: Path) -> Iterator[TextIO]:
     """Open a file to append to, for this process alone."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as opened:
+        with file.open("a", encoding="utf-8") as output:
             try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ours = file.exists() and os.path.samestat(file.stat(), os.fstat(opened.fileno()))
+                fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = file.exists() and os.path.samestat(file.stat(), os.fstat(output.fileno()))
             except OSError:
-                ours = False
-            if not ours:  # locked by another call, or renamed by one that has just ended
+                is_ours = False
+            if not is_ours:  # locked by another call, or renamed by one that has just ended
                 raise ConfigurationError(
                     f"Another call is writing {file}. Wait until it has ended, or give this one another name."
                 )
-            yield opened
+            yield output
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
 
@@ -275,12 +277,12 @@ class ScoredAgent:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name, least in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
+        for name, min_value in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not least <= value <= MAX_NUMBER:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not min_value <= value <= MAX_NUMBER:
                 raise ConfigurationError(
-                    f"{name}={value!r}: it must be a number from {least:g} to {MAX_NUMBER:,}."
+                    f"{name}={value!r}: it must be a number from {min_value:g} to {MAX_NUMBER:,}."
                 )
 
 
@@ -364,7 +366,7 @@ class _AgentRun:
         for question in queue:
             if self.fatal or self.control.stop.is_set():
                 return
-            line = await self._attempts(question, workers)
+            line = await self._answer(question, workers)
             self.output.write(json.dumps(line, ensure_ascii=True) + "\n")
             self.output.flush()
             self.done += 1
@@ -375,7 +377,7 @@ class _AgentRun:
                     f"The agent failed on the first {FIRST} questions. The last failure: {line['failure']}"
                 )
 
-    async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
+    async def _answer(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
         """Run the agent on a question until it returns, and return the line of the file."""
         for attempt in range(1, int(self.settings.attempts) + 1):
             source = self.databases[question.database_id]
@@ -387,17 +389,17 @@ class _AgentRun:
                 answer = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.timeout_s)
                 return line_of(head, answer, database)
             except _AgentError as error:
-                why = str(error)
+                reason = str(error)
             except TimeoutError:
-                why = f"the agent did not answer within {self.settings.timeout_s:g} s"
+                reason = f"the agent did not answer within {self.settings.timeout_s:g} s"
             except Exception as error:
-                why = described(error)
+                reason = described(error)
             finally:
                 database.close("the time for this question is over")
             if attempt < self.settings.attempts:
                 await asyncio.sleep(PAUSE_S * 2 ** (attempt - 1))
-        tried = f" ({counted(int(self.settings.attempts), 'attempt')})"
-        return head | {"turns": database.turns, "sql": None, "failure": f"{why}{tried}"}
+        attempts = f" ({counted(int(self.settings.attempts), 'attempt')})"
+        return head | {"turns": database.turns, "sql": None, "failure": f"{reason}{attempts}"}
 
     def _start(self, question: Question, database: AgentDatabase) -> "Future[Any]":
         """Call the agent in a thread of its own, which is left to itself where it exceeds its time."""
@@ -408,7 +410,7 @@ class _AgentRun:
                 return
             try:
                 answer = self.agent(question, database)
-                future.set_result(self._awaited(answer) if inspect.isawaitable(answer) else answer)
+                future.set_result(self._await(answer) if inspect.isawaitable(answer) else answer)
             # also SystemExit, and CancelledError, which would cancel the future
             except BaseException as error:
                 future.set_exception(_AgentError(described(error)))
@@ -416,7 +418,7 @@ class _AgentRun:
         threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()
         return future
 
-    def _awaited(self, value: Awaitable[Any]) -> Any:
+    def _await(self, value: Awaitable[Any]) -> Any:
         """Await a value on the agents' loop, and cancel it where it exceeds its time."""
 
         async def wait() -> Any:

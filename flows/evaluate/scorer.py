@@ -84,32 +84,29 @@ class KeyJudge:
 
 def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
     """Say which SQL of a key does not run, and why."""
-    why = " ".join(execution.error.split()) or execution.status
-    return f"question {question_id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
+    reason = " ".join(execution.error.split()) or execution.status
+    return f"question {question_id}: the SQL does not run ({reason}): {' '.join(sql.split())[:120]}"
 
 
 async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:
     """Run the SQL of every key for the selected questions that have a database."""
     benchmark, databases = scorable.benchmark, scorable.databases
 
-    async def problem(of: tuple[Question, str]) -> str:
+    async def find_problem(question_and_sql: tuple[Question, str]) -> str:
         """Run a SQL; say why it does not run, "" if it does."""
-        question, sql = of
+        question, sql = question_and_sql
         database = databases[question.database_id]
         timeout_s = benchmark.settings.timeout_s
         execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
         return "" if execution.ok else why_sql_fails(question.id, sql, execution)
 
     for key in benchmark.keys:
-        sqls = [
-            (question, sql)
-            for question in scorable.questions
-            if question.id in key.entries
-            and question.database_id in databases
-            and key.entries[question.id].has_text_of(question)
-            for sql in key.entries[question.id].sql
-        ]
-        problems = await for_each(sqls, problem, progress, "Checking the answer keys: {} SQL")
+        sqls = []
+        for question in scorable.questions:
+            entry = key.entries.get(question.id)
+            if entry and question.database_id in databases and entry.has_text_of(question):
+                sqls += [(question, sql) for sql in entry.sql]
+        problems = await for_each(sqls, find_problem, progress, "Checking the answer keys: {} SQL")
         key.demand_valid(tuple(filter(None, problems)))
 
 
@@ -117,24 +114,24 @@ class AnswerTranslation:
     """Translator of answers from a dialect, as a user names it, which counts what it changes."""
 
     def __init__(self, dialect: str) -> None:
-        self._written = dialect
+        self._dialect_name = dialect
         self._dialect = dialect_named(dialect)
         self._translated = self._changed = self._unread = 0
 
     def apply(self, outcome: Outcome, database: Database) -> Outcome:
         """Return the outcome with its SQL and that of its candidates translated."""
 
-        def translated(sql: str) -> Transpiled:
+        def translate(sql: str) -> Transpiled:
             return transpile(sql, self._dialect, database.dialect, database.schema)
 
         if outcome.sql:
-            final = translated(outcome.sql)
+            final = translate(outcome.sql)
             self._translated += 1
             self._unread += bool(final.problem)
             self._changed += bool(final.changed)
             outcome = replace(outcome, sql=final.sql)
         candidates = (
-            replace(candidate, sql=translated(candidate.sql).sql) if candidate.sql else candidate
+            replace(candidate, sql=translate(candidate.sql).sql) if candidate.sql else candidate
             for candidate in outcome.candidates
         )
         return replace(outcome, candidates=tuple(candidates))
@@ -143,8 +140,8 @@ class AnswerTranslation:
     def note(self) -> str:
         """What was translated, in sentences with counts."""
         note = (
-            f"{counted(self._translated, 'answer', 'was')} translated from {self._written} by sqlglot before scoring, "
-            f"which changed the text of {self._changed:,}."
+            f"{counted(self._translated, 'answer', 'was')} translated from {self._dialect_name} by sqlglot before "
+            f"scoring, which changed the text of {self._changed:,}."
         )
         unread = f" {self._unread:,} could not be translated and {agreeing('was', self._unread)} scored as written."
         return note + unread if self._unread else note
@@ -197,8 +194,8 @@ class Scorer:
         self._soft_f1: dict[str, float | None] | None = {} if requested else None
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)
-        written = self._settings.transpile_predictions
-        self._translation = AnswerTranslation(written) if written else None
+        dialect = self._settings.transpile_predictions
+        self._translation = AnswerTranslation(dialect) if dialect else None
 
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score one question: its final SQL and every candidate's, each executed once.
@@ -232,11 +229,11 @@ class Scorer:
         suite = self._suite(database)
         candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
         gold = self._gold(question)
-        accepted = self._accepted.get(question.id)
+        accepted = None if gold else self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
         verdicts = await judge_golds(
-            judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
+            judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=accepted
         )
         if len(suite) > 1:
             self._first_right[question.id] = is_right(verdicts.first[FINAL], self._headline)
@@ -263,17 +260,17 @@ class Scorer:
                     timeout_s=self._settings.timeout_s,
                 )
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
-                # known verdicts: of an earlier run
+                # Verdicts of an earlier run do not say what is right on the first database alone.
                 await self._verdicts(score.question, database, score.outcome)
         self._add(score)
 
     def _add(self, score: QuestionScore) -> None:
-        score = replace(score, question=self._graded(score))
+        score = replace(score, question=self._with_grade(score))
         self._scores[score.question.id] = score
         if self._record:
             self._record(score)
 
-    def _graded(self, score: QuestionScore) -> Question:
+    def _with_grade(self, score: QuestionScore) -> Question:
         """Return the question with a grade: Spider's hardness of its gold under Spider's rule, if it has none."""
         question = score.question
         database = self._scorable.databases.get(question.database_id)
@@ -370,14 +367,15 @@ class Scorer:
         """Read the accepted results of the questions that can be executed."""
         results = self._scorable.benchmark.results
         databases = self._scorable.databases
-        ids = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
+        executable = (question for question in self._scorable.questions if question.database_id in databases)
+        ids = [question.id for question in executable if question.id in results]
         if ids and not _without_gold_sql((self._headline,)):
             rules = [name for name, rule in RULES.items() if rule.matches_accepted]
             raise ConfigurationError(
                 f"{self._settings.name} has accepted results and no gold SQL, so the rule {self._headline} cannot "
                 f"judge its questions. Valid: {', '.join(rules)}."
             )
-        return {identity: read_accepted(results[identity]) for identity in ids}
+        return {id_: read_accepted(results[id_]) for id_ in ids}
 
 
 def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from flows.evaluate.preparation import Preparation
 from flows.evaluate.runner import RerunSpec, Resources
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
 from flows.prefect.artifacts import prefect_ui, show_result
-from flows.prefect.flow_runs import server_answers
+from flows.prefect.flow_runs import server_answers, wait_until_recorded
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.process import import_in_background
 from tasks.backbone.recordings import Exchange
@@ -100,6 +100,7 @@ class Tracing:
             self._observed.drop(score.question.id)
 
     def _flipped(self, score: QuestionScore) -> bool:
+        """Return whether the previous run has another verdict on the answer."""
         right = is_right(score.final, self._rule)
         return self.before.get(score.question.id, right) is not right
 
@@ -192,9 +193,10 @@ class Session:
                 raise
 
     async def _start(self) -> None:
-        later = self._tracker.may_start_later(self.run)
-        self._starting = asyncio.create_task(self._start_tracker(FIRST_CALLS_S if later else 0))
-        if not later:
+        """Begin the run in the warehouse and in MLflow, in the latter after the first model calls if possible."""
+        may_start_later = self._tracker.may_start_later(self.run)
+        self._starting = asyncio.create_task(self._start_tracker(FIRST_CALLS_S if may_start_later else 0))
+        if not may_start_later:
             await self._starting
         try:
             self._tracing.before = await asyncio.to_thread(self._warehouse.verdicts_before, self.run)
@@ -266,27 +268,26 @@ class Session:
             link_all=bool(self.preparation.schema_only),
             candidates=settings.pipeline.candidates,
         )
-        seconds = answers.ended - self._started
         problem, recorded = await asyncio.gather(
-            self._trace(report), self.resources.recorded(answers.task_runs)
+            self._trace(report), wait_until_recorded(answers.task_runs, self.resources.control)
         )
         tags = {**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags
         self.run = self.run.model_copy(update={"tags": {**self.run.tags, **tags}})
-        same = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
-        models = about_models((row.outcome for row in report.rows), self.run.settings_of("pipeline"))
+        same_run = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
+        model_note = about_models((row.outcome for row in report.rows), self.run.settings_of("pipeline"))
         completion = Completion(
-            seconds=seconds,
+            seconds=answers.ended - self._started,
             prefect=TaskRunCounts(answers.task_runs + shards.task_runs, recorded + shards.recorded),
-            facts={**facts, "same_as": same or None, "fatal": answers.fatal},
+            facts={**facts, "same_as": same_run or None, "fatal": answers.fatal},
             describe=run_description,
             pages=pages_with(self.scorer.schemas),
             tags=tags,
             status="partial" if answers.fatal else "complete",
-            remarks=tuple(filter(None, (self._tracing.remark, models))),
+            remarks=tuple(filter(None, (self._tracing.remark, model_note))),
             genai_evaluation=settings.tracking.genai_evaluation,
         )
         record = await asyncio.to_thread(self._tracker.finish, report, completion)
-        record = await self._keep(record, same, record.mlflow.problem or problem, models)
+        record = await self._keep(record, same_run, record.mlflow.problem or problem, model_note)
         control = self.resources.control
         control.result = record
         if control.flow_run and await server_answers(control):
@@ -301,16 +302,17 @@ class Session:
             await self._starting
         return await asyncio.to_thread(self._tracing.write, self._tracker, report)
 
-    async def _keep(self, record: RunRecord, same: str, problem: str, models: str) -> RunRecord:
+    async def _keep(self, record: RunRecord, same_run: str, problem: str, model_note: str) -> RunRecord:
         """Write the record to the warehouse, and return it with all notes."""
         notes = [*self.preparation.notes, *self.resources.control.progress.notes]
-        if same:
+        if same_run:
             notes.append(
-                f"The same as run {same}: settings and answers are equal, every answer was kept, and nothing was paid."
+                f"The same as run {same_run}: settings and answers are equal, every answer was kept, and nothing was "
+                "paid."
             )
-        notes += [problem, models]
-        if checked := self.preparation.demonstrations:
-            record = record.model_copy(update={"remarks": (*record.remarks, checked)})
+        notes += [problem, model_note]
+        if demonstrations := self.preparation.demonstrations:
+            record = record.model_copy(update={"remarks": (*record.remarks, demonstrations)})
         record = await asyncio.to_thread(keep_record, record, notes, self._warehouse, self._tracker.store)
         return record.with_notes((*record.notes, await asyncio.to_thread(self._too_large)))
 
@@ -327,13 +329,13 @@ class Session:
         """Return a remark if the working folder is larger than its limit, or of unknown size, else ""."""
         limit = self.preparation.settings.tracking.folder_limit_gb
         try:
-            used = size_of(self._home.path)
+            used_bytes = size_of(self._home.path)
         except OSError as error:
             return f"The size of the working folder is unknown: {error.filename}: {error.strerror}."
-        if used <= limit * 1e9:
+        if used_bytes <= limit * 1e9:
             return ""
         return (
-            f"The working folder has {size(used)}, more than {limit:g} GB (tracking.folder_limit_gb): "
+            f"The working folder has {size(used_bytes)}, more than {limit:g} GB (tracking.folder_limit_gb): "
             '"crosscheck clean --dry-run" shows what can be removed.'
         )
 
@@ -367,6 +369,7 @@ class Session:
                 await self._write()
 
     async def _write(self) -> None:
+        """Write the queued scores to the warehouse; those that cannot be written stay queued."""
         scores = self._unwritten
         self._unwritten = []
         if not scores:
@@ -406,8 +409,8 @@ class Session:
             return
         if refusals := [failure.message for failure in failures if failure.fatal and not failure.transient]:
             raise ConfigurationError(refusals[0])
-        if gone := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
-            raise DatabaseUnavailableError(gone[0])
+        if unavailable := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
+            raise DatabaseUnavailableError(unavailable[0])
         if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
             raise BackboneError(no_replies[0], transient=True)
 

@@ -14,7 +14,7 @@ from flows.evaluate.preparation import prepare
 from flows.evaluate.runner import Resources
 from flows.evaluate.shards import check_shared, hand_over
 from flows.prefect.artifacts import progress_artifact
-from flows.prefect.flow_runs import UNANSWERED
+from flows.prefect.flow_runs import UNANSWERED, wait_until_recorded
 from flows.runtime.control import Control
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
@@ -31,22 +31,22 @@ async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]
         settings: Settings of the evaluation; its folders are replaced by the worker's.
         shard: The shard's number and evaluation.
     """
-    return await as_prefect_state(_attend(settings, shard))
+    return await as_prefect_state(_run_shard(settings, shard))
 
 
-async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
+async def _run_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home = await open_home()
     control = Control()
     with deployed_run(home, control):
         control.begin_flow_run(str(flow_run.id))
-        answers = await _answer(_here(settings, home), shard, control)
+        answers = await _answer(_on_this_machine(settings, home), shard, control)
     if not answers.outcomes:
         return Completed(message="Every question is answered.")
-    left = counted(len(answers.outcomes), "question")
-    return Completed(name=UNANSWERED, message=f"{left} without an answer.")
+    unanswered = counted(len(answers.outcomes), "question")
+    return Completed(name=UNANSWERED, message=f"{unanswered} without an answer.")
 
 
-def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
+def _on_this_machine(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
     """Return the settings with this machine's folders and this shard's part of the concurrency."""
     backbone = settings.backbone
     share = max(1, backbone.concurrency // settings.shards)
@@ -58,10 +58,10 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:
     preparation = prepare(settings, control.progress)
     benchmark = preparation.benchmark
-    mine = preparation.answerable[shard.number - 1 :: shard.of]
+    questions = preparation.answerable[shard.number - 1 :: shard.of]
     async with (
         Resources.open(settings, control) as resources,
-        progress_artifact(str(shard), len(mine)) as count_question,
+        progress_artifact(str(shard), len(questions)) as count_question,
     ):
         assert resources.results is not None
         await check_shared(resources.results, shard, benchmark.digest)
@@ -70,10 +70,10 @@ async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) 
             count_question()
 
         runner = resources.runner(preparation.inputs, run=shard.run)
-        answers = await answer_all(mine, runner, control, count)
-        recorded = await resources.recorded(answers.task_runs)
+        answers = await answer_all(questions, runner, control, count)
+        recorded = await wait_until_recorded(answers.task_runs, control)
         failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
         # failures are never persisted; answers are restored from persisted stage results
-        handed = Answers(failed, task_runs=answers.task_runs, recorded=recorded, fatal=answers.fatal)
-        await hand_over(resources.results, shard.run, str(flow_run.id), handed)
-    return handed
+        result = Answers(failed, task_runs=answers.task_runs, recorded=recorded, fatal=answers.fatal)
+        await hand_over(resources.results, shard.run, str(flow_run.id), result)
+    return result

@@ -41,16 +41,16 @@ async def read_answers(results: PersistedResults, run: str, flow_run: str) -> An
 
 async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
     """Check, before the first paid call, that this worker shares storage and questions with the evaluation."""
-    opened = await results.read(f"shards/{shard.run}/opened")
-    if opened is None:
+    marker = await results.read(f"shards/{shard.run}/opened")
+    if marker is None:
         raise ConfigurationError(
             f"This worker does not find the stage results of evaluation {shard.run}, so its answers would be lost. "
             "Give the worker and the evaluation the same CROSSCHECK_STAGES, or on one machine the same CROSSCHECK_HOME."
         )
-    if opened["value"] != questions_sha256:
+    if marker["value"] != questions_sha256:
         raise ConfigurationError(
             f"The questions on this worker are not those of evaluation {shard.run} (sha256 {questions_sha256[:12]} and "
-            f"{str(opened['value'])[:12]}). Put the same benchmark files on both machines."
+            f"{str(marker['value'])[:12]}). Put the same benchmark files on both machines."
         )
 
 
@@ -94,9 +94,9 @@ async def answer_in_shards(
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
     # every shard must find this before its first call, which shows that the storage is shared
-    opened = {"value": run.question_sha256}
+    content = {"value": run.question_sha256}
     await in_task_run(
-        "hand over", "open the shards", lambda: results.write(f"shards/{run.run_id}/opened", opened)
+        "hand over", "open the shards", lambda: results.write(f"shards/{run.run_id}/opened", content)
     )
     shard_runs: list[_ShardRun] = []
     try:
@@ -127,11 +127,13 @@ async def _wait(
     last_running = time.monotonic()
     while waiting := [shard_run for shard_run in shard_runs if not shard_run.ended]:
         if control.stop.is_set():
+            message = "stopped."
+            if not await _stop([shard_run.flow_run for shard_run in waiting], control):
+                message += (
+                    " The shards have not ended: calls in flight there may be given up, and paid for again."
+                )
             raise Interrupted(
-                "stopped. Every reply that came is kept: run the same command again to continue."
-                if await _stop([shard_run.flow_run for shard_run in waiting], control)
-                else "stopped. The shards have not ended: calls in flight there may be given up, and paid for again. "
-                "Every reply that came is kept: run the same command again to continue."
+                f"{message} Every reply that came is kept: run the same command again to continue."
             )
         states = await states_of([shard_run.flow_run for shard_run in waiting])
         for shard_run in waiting:
@@ -154,7 +156,7 @@ async def _wait(
                         "run again."
                     )
                 shard_run.ended = True
-            elif (state.ended or shard_run.stuck) and not await _launched_again(shard_run, settings, control):
+            elif (state.ended or shard_run.stuck) and not await _launch_again(shard_run, settings, control):
                 refusals.append(f"{shard_run.shard}: {state.message or 'no worker began it.'}")
         if len(refusals) == len(shard_runs):
             raise ConfigurationError(refusals[0])
@@ -178,8 +180,8 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
     Return whether they have ended; the wait ends when the user asks for an immediate stop.
     """
     await cancel(flow_runs)
-    given_up = time.monotonic() + STOP_S
-    while not control.stop_now.is_set() and time.monotonic() < given_up:
+    deadline = time.monotonic() + STOP_S
+    while not control.stop_now.is_set() and time.monotonic() < deadline:
         states = await states_of(flow_runs)
         if states and all(state.ended for state in states.values()):
             return True
@@ -188,7 +190,7 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
     return False
 
 
-async def _launched_again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
+async def _launch_again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
     """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often.
 
     A worker that took the shard and does not start it (`stuck`) counts as crashed.
@@ -199,10 +201,10 @@ async def _launched_again(shard_run: _ShardRun, settings: EvaluationSettings, co
         control.progress.note(
             f"A worker crashed on {shard_run.shard}; it was launched again, and its answers are kept."
         )
-        again = await _launch(settings, shard_run.shard)
-        shard_run.flow_run = again.flow_run
+        relaunched = await _launch(settings, shard_run.shard)
+        shard_run.flow_run = relaunched.flow_run
         shard_run.lost += 1
-        shard_run.state, shard_run.since = again.state, again.since
+        shard_run.state, shard_run.since = relaunched.state, relaunched.since
         return True
     shard_run.ended = True
     return False

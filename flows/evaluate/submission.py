@@ -43,10 +43,11 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
     form = form or benchmark.layout.submission
     questions = benchmark.questions
     write_text(submission_text(questions, sqls, form), target, "--submission", "file")
+    with_break = [question.id for question in questions if has_break(sqls.get(question.id))]
     return Exported(
         file=str(target),
         form=form,
         questions=len(questions),
         answered=sum(bool(sqls.get(question.id)) for question in questions),
-        changed=tuple(q.id for q in questions if has_break(sqls.get(q.id))) if form == "lines" else (),
+        changed=tuple(with_break) if form == "lines" else (),
     )

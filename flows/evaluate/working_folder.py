@@ -72,11 +72,11 @@ class Replies(FolderStore):
             [f"{counted(unpriced, 'reply')} without a known price."] if 0 < unpriced < stats.entries else []
         )
         if batches:
-            first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
+            first_submitted = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
             requests = counted(sum(batch.requests for batch in batches), "request")
             notes.append(
                 f"{counted(len(batches), 'batch')} under way ({requests}), the first since "
-                f"{first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
+                f"{first_submitted:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
             )
         return Holding(
             self.name,
@@ -200,15 +200,16 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
     problems: list[str] = []
     for store in folder.stores:
         say(f"Removing from {store.name}")
-        problems += _attempted(store, partial(store.remove, folder.retention))
-    with sole_use(folder.home) as alone:
-        for store in folder.stores if alone else ():
+        problems += _problems_in(store, partial(store.remove, folder.retention))
+    with sole_use(folder.home) as is_alone:
+        for store in folder.stores if is_alone else ():
             say(f"Shrinking {store.name}")
-            problems += _attempted(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), tuple(problems), alone)
+            problems += _problems_in(store, store.shrink)
+    return Cleaned(before, size_of(folder.home.path), tuple(problems), is_alone)
 
 
-def _attempted(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
+def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
+    """Do work on a store; return a sentence about its failure, nothing if it succeeds."""
     try:
         work()
     except Exception as error:  # of SQLAlchemy, Prefect or MLflow; the other stores are cleaned
@@ -228,7 +229,7 @@ NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`,
 
 def holdings_document(folder: Folder, holdings: Sequence[Holding]) -> Document:
     """Return a table of the stores, and what is kept."""
-    texts = (Column(name, "text") for name in ("holds", "`clean` removes", "and frees", "in"))
+    columns = (Column(name, "text") for name in ("holds", "`clean` removes", "and frees", "in"))
     rows: list[tuple[str, ...] | None] = []
     for holding in holdings:
         rows.append(_row(holding.name, holding, _location(holding, folder)))
@@ -244,7 +245,7 @@ def holdings_document(folder: Folder, holdings: Sequence[Holding]) -> Document:
             f"What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
         )
     blocks: tuple[Block, ...] = (
-        Table("", ("store", "size", *texts), tuple(rows), keep=3),
+        Table("", ("store", "size", *columns), tuple(rows), keep=3),
         Sentence(
             f"{folder.home.path} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and the traces and "
             f"artifacts of {counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` "
@@ -261,7 +262,7 @@ def _row(name: str, holding: Holding, location: str = "") -> tuple[str, ...]:
         name,
         size(holding.size),
         f"{_counts(holding.counts)}{paid}",
-        _counts({name: count for name, count in holding.removable.items() if count}),
+        _counts({noun: count for noun, count in holding.removable.items() if count}),
         f"about {size(holding.frees)}" if holding.frees else "",
         location,
     )
@@ -318,6 +319,7 @@ class FolderDocument(JsonDocument):
 
 
 def _counts(counts: Mapping[str, int]) -> str:
+    """Return counts by plural noun in words: "1 reply, 2 batches"."""
     singular = {name: "reply" if name == "replies" else name[:-1] for name in counts}
     return ", ".join(f"{count:,} {singular[name] if count == 1 else name}" for name, count in counts.items())
 

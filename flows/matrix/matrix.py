@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,7 +154,7 @@ def plan_sweep(
     sends_requests: bool,
 ) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid of settings."""
-    for setting in (setting for axis in grid for setting in axis):
+    for setting in chain.from_iterable(grid):
         kind, _, _ = parse_override(setting)
         if kind not in ("backbone", "pipeline"):
             raise ConfigurationError(
@@ -170,10 +170,10 @@ def plan_sweep(
         except ConfigurationError as error:
             raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
     names = [cell.name for cell in cells]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate:
         raise ConfigurationError(
-            f'The sweep has "{twice}" twice. Name every backbone, pipeline and value once.'
+            f'The sweep has "{duplicate}" twice. Name every backbone, pipeline and value once.'
         )
     for cell in cells:
         check_backbone(cell.settings.backbone, sends_requests=sends_requests)
@@ -181,7 +181,7 @@ def plan_sweep(
     return tuple(cells)
 
 
-def names(text: str, option: str) -> tuple[str, ...]:
+def read_names(text: str, option: str) -> tuple[str, ...]:
     """Split a comma-separated list of names."""
     parts = tuple(part.strip() for part in text.split(",") if part.strip())
     if not parts:
@@ -263,7 +263,7 @@ class Sweep:
     @property
     def runs(self) -> tuple[RunRecord | None, ...]:
         """The cells' runs; None where a cell has none."""
-        return tuple(done.evaluated for done in self.cells)
+        return tuple(result.evaluated for result in self.cells)
 
     @property
     def table(self) -> "DataFrame":
@@ -288,14 +288,14 @@ class Sweep:
     @property
     def exit_code(self) -> int:
         """0 when every cell is whole; 3 when the same command can complete some; else that of its cells."""
-        if any(done.problem for done in self.cells):
+        if any(result.problem for result in self.cells):
             return ExitCode.TRY_AGAIN
-        return max((done.evaluated.exit_code for done in self.cells if done.evaluated), default=ExitCode.DONE)
+        return max((run.exit_code for run in self.runs if run), default=ExitCode.DONE)
 
     @property
     def estimated_usd(self) -> float | None:
         """Estimated cost of all cells; None if that of one is unknown."""
-        return estimated_usd([done.estimated for done in self.cells])
+        return estimated_usd([result.estimated for result in self.cells])
 
     @property
     def spent_usd(self) -> float | None:
@@ -303,7 +303,9 @@ class Sweep:
         if self.budget:
             return self.budget.spent_usd
         costs = [
-            0.0 if done.cell.free else done.evaluated.cost.cost_usd for done in self.cells if done.evaluated
+            0.0 if result.cell.free else result.evaluated.cost.cost_usd
+            for result in self.cells
+            if result.evaluated
         ]
         return total(costs)
 
@@ -311,7 +313,7 @@ class Sweep:
     def document(self) -> "SweepDocument":
         """The object that `crosscheck sweep --json` prints."""
         against_best, letters = self.standings.against_best, self.standings.letters
-        names = [done.cell.name for done in self.cells]
+        names = [result.cell.name for result in self.cells]
         document = SweepDocument.model_validate(self)
         cells = [
             cell.model_copy(update={"against_best": against_best.get(name), "letters": letters.get(name)})
@@ -362,11 +364,11 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     with the best, and those that are lower only by questions without an answer after retryable failures are not
     ranked.
     """
-    unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
+    unranked = {result.cell.name: f"not ranked: {why}" for result in cells if (why := result.cell.unranked)}
     right = {
-        done.cell.name: done.evaluated.rights(done.evaluated.rule)
-        for done in cells
-        if done.evaluated and not done.problem and not done.cell.unranked
+        result.cell.name: result.evaluated.rights(result.evaluated.rule)
+        for result in cells
+        if result.evaluated and not result.problem and not result.cell.unranked
     }
     unranked |= {
         name: "not ranked: no question is scored" for name, verdicts in right.items() if not verdicts
@@ -375,22 +377,22 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     if len(scored) < 2:
         return Standings(unranked)
     best = max(scored, key=lambda name: sum(scored[name].values()))
-    apart = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
-    unranked |= dict.fromkeys(apart, "not ranked: it shares no scored question with the best")
-    ranked = {name: verdicts for name, verdicts in scored.items() if name not in apart}
+    unpaired = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
+    unranked |= dict.fromkeys(unpaired, "not ranked: it shares no scored question with the best")
+    ranked = {name: verdicts for name, verdicts in scored.items() if name not in unpaired}
     if len(ranked) < 2:
         return Standings(unranked)
     retryable = {
-        done.cell.name: {row.question.id for row in done.evaluated.rows if row.outcome.retryable}
-        for done in cells
-        if done.evaluated
+        result.cell.name: {row.question.id for row in result.evaluated.rows if row.outcome.retryable}
+        for result in cells
+        if result.evaluated
     }
     p_values = pairwise_p_values(ranked)
     against_best = unranked | _against(best, ranked, p_values, retryable)
-    left = [name for name in ranked if "not ranked" not in against_best[name]]
-    equal = tuple(name for name in left if _counts(ranked[name]) == _counts(ranked[best]))
-    best_first = sorted(left, key=lambda name: -sum(ranked[name].values()))
-    return Standings(against_best, equal, letters_of(best_first, p_values), len(p_values))
+    comparable = [name for name in ranked if "not ranked" not in against_best[name]]
+    best_names = tuple(name for name in comparable if _counts(ranked[name]) == _counts(ranked[best]))
+    best_first = sorted(comparable, key=lambda name: -sum(ranked[name].values()))
+    return Standings(against_best, best_names, letters_of(best_first, p_values), len(p_values))
 
 
 def _against(
@@ -401,8 +403,8 @@ def _against(
     `p_values` are adjusted, by pair of names; `retryable` has the ids of each cell's questions without an answer.
     """
     adjusted = {name: p_values[frozenset((best, name))] for name in ranked if name != best}
-    close = sum(p_value >= LEVEL for p_value in adjusted.values())
-    words = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}
+    tied = sum(p_value >= LEVEL for p_value in adjusted.values())
+    words = {best: f"best; {tied:,} of {counted(len(adjusted), 'other')} statistically tied"}
     for name, p_value in adjusted.items():
         if p_value >= LEVEL:
             words[name] = f"statistically tied, p = {in_words(p_value)}"
@@ -414,6 +416,7 @@ def _against(
 
 
 def _counts(verdicts: Mapping[str, bool]) -> tuple[int, int]:
+    """Return how many answers are right, and how many are scored."""
     return sum(verdicts.values()), len(verdicts)
 
 
@@ -451,6 +454,6 @@ def run_sweep(
         else:
             results.append(CellResult(cell, estimated, None, str(outcome)))
     home = Home(Path(cells[0].settings.home))
-    logged = [run_id for done in results if done.evaluated and (run_id := done.evaluated.mlflow_run_id)]
+    logged = [run_id for result in results if result.evaluated and (run_id := result.evaluated.mlflow_run_id)]
     page = show_sweep(find_store(home), logged[0], sweep_id) if logged else ""
     return Sweep(sweep_id, tuple(results), budget, standings(results), page, store_for_links(home).served)

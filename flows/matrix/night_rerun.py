@@ -99,12 +99,12 @@ def plan_night_rerun(
             if plan.again:
                 cells[entry.name] = Cell(plan.settings, tags=labels, rerun=plan)
         elif chosen.only in (None, "errors"):
-            cells[entry.name] = _evaluation(entry, night, chosen, labels)
+            cells[entry.name] = _new_cell(entry, night, chosen, labels)
     check_budget([cell.settings for cell in cells.values()], budget_usd)
     return NightPlan(night.name, cells)
 
 
-def _evaluation(entry: NightEntry, night: Night, chosen: RerunSettings, labels: Mapping[str, str]) -> Cell:
+def _new_cell(entry: NightEntry, night: Night, chosen: RerunSettings, labels: Mapping[str, str]) -> Cell:
     """Return the cell of an evaluation that has no run, as the nightly run would make it."""
     forms = named_evaluations(Matrix(**night.matrix))
     form = forms[entry.benchmark, entry.backbone, entry.pipeline]

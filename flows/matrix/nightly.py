@@ -160,17 +160,17 @@ async def _nightly(
     started = _now()
     home = await open_home()
     evaluations = named_evaluations(matrix)
-    limited = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
-    limits = night_limits(limited, finish_by, budget_usd)
+    settings = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
+    limits = night_limits(settings, finish_by, budget_usd)
     warehouse = Warehouse(home.warehouse)
-    before = [night for night in all_nights(home) if night.name != name]
-    baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
-    timetable = await read_timetable(before, name)
+    earlier = [night for night in all_nights(home) if night.name != name]
+    baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, earlier)
+    timetable = await read_timetable(earlier, name)
     entries = []
     for index, (names, evaluation) in enumerate(evaluations.items()):
-        left = len(evaluations) - index
+        remaining = len(evaluations) - index
         check = partial(check_data, names, name, baselines, warehouse)
-        entry = await _evaluate(limits, left, names, evaluation, home, name, check, ask_again=ask_again)
+        entry = await _evaluate(limits, remaining, names, evaluation, home, name, check, ask_again=ask_again)
         try:
             entry = await asyncio.to_thread(
                 compared, entry, baselines, warehouse, gate, new_replies=ask_again
@@ -180,7 +180,7 @@ async def _nightly(
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
         get_run_logger().info("%s: %s", entry.name, entry.problem or score)
-    judged = Night(
+    result = Night(
         name,
         gate,
         judge(gate, entries),
@@ -195,18 +195,18 @@ async def _nightly(
         missed=timetable.missed,
         expected=timetable.expected,
     )
-    await asyncio.to_thread(_log_verdicts, judged, home, warehouse)
+    await asyncio.to_thread(_log_verdicts, result, home, warehouse)
     if keep:
-        await asyncio.to_thread(write, judged, home)  # its baselines are kept
-        judged = replace(judged, cleaned=await asyncio.to_thread(_clean, home, keep))
-    await _report(judged, home, warehouse)
-    if judged.colour in ("Red", "Amber"):
-        text = f"{judged.colour}: nightly run {name}. {judged.verdict}"
-        if problem := await notify(judged.colour, text, prefect_page(str(flow_run.id))):
+        await asyncio.to_thread(write, result, home)  # its baselines are kept
+        result = replace(result, cleaned=await asyncio.to_thread(_clean, home, keep))
+    await _report(result, home, warehouse)
+    if result.colour in ("Red", "Amber"):
+        text = f"{result.colour}: nightly run {name}. {result.verdict}"
+        if problem := await notify(result.colour, text, prefect_page(str(flow_run.id))):
             get_run_logger().error(problem)
-    if judged.colour == "Red":
-        return Failed(message=judged.verdict, name=judged.colour)
-    return Completed(message=judged.verdict, name="Completed" if judged.colour == "Green" else judged.colour)
+    if result.colour == "Red":
+        return Failed(message=result.verdict, name=result.colour)
+    return Completed(message=result.verdict, name="Completed" if result.colour == "Green" else result.colour)
 
 
 def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
@@ -214,7 +214,7 @@ def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
     for entry in night.entries:
         if (record := warehouse.record_of(entry.run_id or "")) is None:
             continue
-        scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
+        scores = [(earlier.started, earlier.ex.ex) for earlier in entry.trend if earlier.ex.ex is not None]
         if problem := log_night(find_store(home), record, entry.verdict_in_words, scores):
             get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
 
@@ -283,13 +283,14 @@ async def _evaluate(
 
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
+    """Write the record and the page of a nightly run, and show its verdict in Prefect."""
     file = await asyncio.to_thread(write, night, home)
     page = await asyncio.to_thread(_write_page, night, file.with_suffix(".html"), home)
     document = await asyncio.to_thread(night_document, night, warehouse, page=str(page))
     await show_markdown("night", markdown(document), night.verdict)
-    log = get_run_logger()
-    levels = {"Red": log.error, "Amber": log.warning}
-    levels.get(night.colour, log.info)("%s The report is %s.", night.verdict, page)
+    run_log = get_run_logger()
+    levels = {"Red": run_log.error, "Amber": run_log.warning}
+    levels.get(night.colour, run_log.info)("%s The report is %s.", night.verdict, page)
 
 
 def _write_page(night: Night, page: Path, home: Home) -> Path:

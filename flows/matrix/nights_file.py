@@ -90,10 +90,10 @@ def read_nights(file: Path) -> NightsFile:
     if not file.is_file():
         raise ConfigurationError(f"{file} is not there. `crosscheck nights init` writes one to begin with.")
     nights = read_settings(NightsFile, file)
-    return nights.model_copy(update={"matrix": _located(nights.matrix, file.resolve().parent)})
+    return nights.model_copy(update={"matrix": _with_absolute_paths(nights.matrix, file.resolve().parent)})
 
 
-def _located(matrix: Matrix, folder: Path) -> Matrix:
+def _with_absolute_paths(matrix: Matrix, folder: Path) -> Matrix:
     """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
     # a field that the file does not have stays unset
     located = {

@@ -72,9 +72,9 @@ def plan_noise(reference: str, count: int, folders: Folders, *, budget_usd: floa
             "it completes it."
         )
     parent = warehouse.read_run(header.run_id)
-    if "gold SQL" in (why := parent.why_unranked):
+    if "gold SQL" in (reason := parent.why_unranked):
         raise ConfigurationError(
-            f"The run {header.run_id} {why}: its noise says nothing about a run that did not. Name another run."
+            f"The run {header.run_id} {reason}: its noise says nothing about a run that did not. Name another run."
         )
     settings = settings_of_run(parent, (), data=str(folders.data), home=str(folders.home.path))
     if kind_of(settings.backbone).replays:
@@ -149,6 +149,6 @@ def _run_missing(
                 problems.append(f"Repeat {number}: {fatal}")
                 break
             if isinstance(outcome, RunRecord) and outcome.retryable:
-                left = counted(outcome.retryable, "question")
-                problems.append(f"Repeat {number}: {left} without an answer.")
+                unanswered = counted(outcome.retryable, "question")
+                problems.append(f"Repeat {number}: {unanswered} without an answer.")
     return problems

@@ -19,27 +19,27 @@ async def agent(question: Question, context: Agent) -> str | None:
     """Let the model take turns until it submits, or a limit is reached; return what it submitted, else its best SQL."""
     settings, runner, backbone = context.settings, context.runner, context.backbone
     view = await context.full_view(question, descriptions=settings.descriptions)
-    box = Toolbox(view, context.values, settings.limits.of_tools, settings.tool_mode)
-    conversation = await opened(question, box, context)
+    toolbox = Toolbox(view, context.values, settings.limits.of_tools, settings.tool_mode)
+    conversation = await open_conversation(question, toolbox, context)
     while not conversation.submitted:
         spending = Spending.of(conversation, current_question_run().records, settings.limits)
         if spending.reached:
             context.record.note(f"{NOT_SUBMITTED}{spending.reached}")
             break
         try:
-            taken = await turn(conversation, spending.notice, spending.allowed, box, runner, backbone)
+            next_turn = await turn(conversation, spending.notice, spending.allowed, toolbox, runner, backbone)
         except BackboneError as error:
             # A fatal error stops the run, a transient one may be retried; without an answer there is nothing to return.
             if error.fatal or error.transient or conversation.answer is None:
                 raise
             context.record.note(f"{NOT_SUBMITTED}{error}")
             break
-        conversation = conversation.then(taken)
-        context.record.candidates.append(Candidate(f"turn_{len(conversation.turns)}", taken.sql))
+        conversation = conversation.then(next_turn)
+        context.record.candidates.append(Candidate(f"turn_{len(conversation.turns)}", next_turn.sql))
     return conversation.answer
 
 
-async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
+async def open_conversation(question: Question, toolbox: Toolbox, context: Agent) -> Conversation:
     """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link.
 
     The link makes a preliminary SQL, which the conversation starts with.
@@ -55,12 +55,12 @@ async def opened(question: Question, box: Toolbox, context: Agent) -> Conversati
         view = view.reduced_to(link)
     opening = prompts.messages(
         TEMPLATE,
-        dialect=box.view.dialect_name,
+        dialect=toolbox.view.dialect_name,
         question=question,
         parts=view.render() if view else None,
-        reduced=view is not None and view.schema is not box.schema,
+        reduced=view is not None and view.schema is not toolbox.schema,
         sql=sql,
         rules=settings.prompt.rules,
-        tools=offered(box.view.dialect_name) if box.mode == "text" else (),
+        tools=offered(toolbox.view.dialect_name) if toolbox.mode == "text" else (),
     )
     return Conversation.opened(opening, sql)

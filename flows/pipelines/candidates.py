@@ -70,7 +70,7 @@ class Candidates:
         question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
         contexts = [self.context_of(index, context) for index in range(count)]
         answers = await asyncio.gather(
-            *(self._run(question, *own) for own in zip(contexts, question_runs, strict=True)),
+            *(self._run(question, *arguments) for arguments in zip(contexts, question_runs, strict=True)),
             return_exceptions=True,
         )
         for number, (own_run, own_context) in enumerate(zip(question_runs, contexts, strict=True), 1):
@@ -104,9 +104,9 @@ class Candidates:
         order = f"{settings.seed} {index}"
         return replace(
             own,
-            demonstrations=_shuffled(context.demonstrations, order),
-            grounded=_shuffled(context.grounded, order),
-            aligned=context.aligned and _shuffled(context.aligned, order),
+            demonstrations=_shuffle(context.demonstrations, order),
+            grounded=_shuffle(context.grounded, order),
+            aligned=context.aligned and _shuffle(context.aligned, order),
         )
 
     async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
@@ -164,6 +164,7 @@ class CandidateSelection:
         return (await merge_candidates(self.question, view, request, runner, backbone)).sql
 
     async def _better(self, first: Group, second: Group, view: SchemaView) -> Group | None:
+        """Return the group whose SQL the backbone prefers; None where it prefers neither."""
         settings: CandidateSettings = self.context.settings.candidates
         pair = QueryPair(
             self._sql(first), self._sql(second), settings.rows_shown, self.candidates.temperature
@@ -193,8 +194,8 @@ def _without_refused(
         BaseException: another error, or every candidate was refused.
     """
     errors = [answer for answer in answers if isinstance(answer, BaseException)]
-    if broken := [error for error in errors if not _is_refusal(error)]:
-        raise broken[0]
+    if other_errors := [error for error in errors if not _is_refusal(error)]:
+        raise other_errors[0]
     if len(errors) == len(answers):
         raise errors[0]
     for number, answer in enumerate(answers, 1):
@@ -207,6 +208,6 @@ def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, BackboneError) and not (error.transient or error.fatal)
 
 
-def _shuffled(demonstrations: tuple[T, ...], order: str) -> tuple[T, ...]:
+def _shuffle(demonstrations: tuple[T, ...], order: str) -> tuple[T, ...]:
     # The same order on every machine; nothing here has to be secret.
     return tuple(random.Random(order).sample(demonstrations, len(demonstrations)))

@@ -165,9 +165,9 @@ class Decomposition:
             feedback = check(sql)
             if feedback is None:
                 break
-            before = missing
+            missing_before = missing
             missing = len(feedback.missing.tables) + len(feedback.missing.columns)
-            if settings.strict and before is not None and missing >= before:
+            if settings.strict and missing_before is not None and missing >= missing_before:
                 break
             temperature = settings.warm if round else None
             request = RevisionRequest(sql, feedback, tokens, round, temperature, settings.strict)
@@ -183,9 +183,9 @@ class Decomposition:
 
     async def generate_again(self, sql: str | None, entities: Entities) -> str | None:
         """Write a SQL on the schema of the linked entities, and keep the one before where it fails to execute."""
-        again = await self.generate(pruned_to(self.view, sql, entities))
-        failed = again is None or await execution_feedback(again, self.context.runner) is not None
-        return sql if failed else again
+        new_sql = await self.generate(pruned_to(self.view, sql, entities))
+        failed = new_sql is None or await execution_feedback(new_sql, self.context.runner) is not None
+        return sql if failed else new_sql
 
     async def link(self, sql: str | None) -> Alignment:
         """Section 3.2: what the question mentions."""
@@ -232,6 +232,7 @@ class Decomposition:
             self.context.record.note(f"{part}: {note}")
 
     def _of_gold(self, part: T | None) -> T:
+        """Return a part of the oracle; it is an error if the question has none."""
         if part is None:
             raise ConfigurationError(
                 f"dac.oracle is {self.settings.oracle}, but there is nothing from the gold SQL: an oracle is for an "

@@ -66,16 +66,16 @@ async def link_both_ways(
     schema = view.schema
     record = context.record
     few_shot = context.with_demonstrations(question)
-    most = settings.forward.max_columns_per_table
+    max_columns = settings.forward.max_columns_per_table
     hints = hinted_link(question, schema, settings.forward.hint_source)
     forward = backward = Link()
     sql = None
     for iteration in range(settings.iterations):
         earlier = unite(schema, forward, backward) if iteration else None
-        named = await forward_link(question, view, most, earlier, context.backbone)
+        named = await forward_link(question, view, max_columns, earlier, context.backbone)
         with_hints = unite(schema, named, hints)
-        marked = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
-        answer = await preliminary_sql(few_shot, view, marked, context.backbone)
+        shown_link = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
+        answer = await preliminary_sql(few_shot, view, shown_link, context.backbone)
         sql = answer.sql or sql
         forward = unite(schema, forward, with_hints)
         backward = unite(schema, backward, await backward_link(schema, answer.sql, settings.backward))
@@ -155,7 +155,7 @@ async def correct(name: str, sql: str | None, prompt: QuestionPrompt, context: R
 
 
 async def _off() -> None:
-    return None
+    """Stand for a part of the augmentation that is switched off."""
 
 
 @pipeline(FewShotSettings, name="few-shot")

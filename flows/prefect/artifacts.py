@@ -21,10 +21,11 @@ from tasks.settings.home import Home
 log = logging.getLogger(__name__)
 
 OWN_UI = "http://127.0.0.1:4200"
-UPDATE_EVERY_S = 5.0
+"""Address at which `crosscheck up` shows Prefect's pages by default."""
+UPDATE_INTERVAL_S = 5.0
 RERUN = "rerun-by-name/rerun"
 """The deployment of re-runs."""
-UNANSWERED = "unanswered"
+UNANSWERED_TAG = "unanswered"
 """Tag of flow runs that left questions without an answer."""
 
 
@@ -50,7 +51,7 @@ async def progress_artifact(label: str, total: int) -> AsyncIterator[Callable[[]
             )
             while not ended.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), UPDATE_EVERY_S)
+                    await asyncio.wait_for(ended.wait(), UPDATE_INTERVAL_S)
                 await aupdate_progress_artifact(artifact, progress=100.0 * done / max(1, total))
 
     showing = asyncio.create_task(show())
@@ -75,17 +76,17 @@ async def show_result(record: RunRecord) -> None:
     from prefect.runtime import flow_run
 
     if record.unanswered:
-        with optional(f"Prefect does not show the tag {UNANSWERED}"):
+        with optional(f"Prefect does not show the tag {UNANSWERED_TAG}"):
             async with open_client() as client:
-                await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, UNANSWERED])
+                await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, UNANSWERED_TAG])
     steps = next_steps(record)
     form = await _rerun_form(record) if record.retryable else ""
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
     commands = f"```\n{chr(10).join(steps)}\n```"
     text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"
-    described = f"{record.in_words}, run {record.run_id}"
-    await show_markdown("evaluation", text, described)
-    for line in filter(None, (described, cost_sentence(record), *record.notes, *steps, form)):
+    headline = f"{record.in_words}, run {record.run_id}"
+    await show_markdown("evaluation", text, headline)
+    for line in filter(None, (headline, cost_sentence(record), *record.notes, *steps, form)):
         get_run_logger().info(line)
 
 
@@ -99,8 +100,8 @@ async def _rerun_form(record: RunRecord) -> str:
     except Exception as error:  # a link that cannot be made must not lose a result
         log.info("Prefect shows no form for a re-run: %s", error)
         return ""
-    filled = urllib.parse.quote(json.dumps({"choice": choice}))
-    return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={filled}"
+    parameters = urllib.parse.quote(json.dumps({"choice": choice}))
+    return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={parameters}"
 
 
 def prefect_ui(home: Home, control: Control) -> Ui:

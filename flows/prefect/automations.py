@@ -78,9 +78,9 @@ async def _create(name: str, action: Any, **trigger: Any) -> None:
     await Automation(name=name, trigger=event, actions=[action]).acreate()
     async with open_client() as client:  # another process may have created one at the same time
         automations = await client.read_automations_by_name(name)
-        for later in sorted(automations, key=lambda automation: automation.id)[1:]:
+        for duplicate in sorted(automations, key=lambda automation: automation.id)[1:]:
             with suppress(ObjectNotFound):
-                await client.delete_automation(later.id)
+                await client.delete_automation(duplicate.id)
 
 
 def find_webhook() -> str:

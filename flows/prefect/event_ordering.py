@@ -21,5 +21,5 @@ class CausalOrdering(memory.CausalOrdering):
         """Wait for the event that this one follows, if it is younger than the server."""
         leader = event.follows
         if leader is not None and leader.version == 7 and leader.int >> 80 < _STARTED_MS:
-            return  # its first 48 bits are its time
+            return  # the first 48 bits of a UUID of version 7 are its time in ms
         await super().wait_for_leader(event)

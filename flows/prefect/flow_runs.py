@@ -77,11 +77,11 @@ def optional(consequence: str) -> Iterator[None]:
         log.warning("%s: %s", consequence, error)
 
 
-def flow_run_id() -> UUID:
+def flow_run_id() -> str:
     """Return the id of the running flow run."""
     from prefect.runtime import flow_run
 
-    return UUID(str(flow_run.id))
+    return str(flow_run.id)
 
 
 def final_state(result: RunRecord, message: str = "") -> Any:
@@ -95,10 +95,10 @@ def final_state(result: RunRecord, message: str = "") -> Any:
     from prefect.utilities.annotations import quote
 
     failed, selected = result.still_failed
-    left = failed or result.unanswered
-    name = UNANSWERED if left else "Completed"
-    make = Failed if failed and failed == selected else Completed
-    return make(name=name, message=message or result.in_words, data=quote(result))
+    has_unanswered = bool(failed or result.unanswered)
+    name = UNANSWERED if has_unanswered else "Completed"
+    create_state = Failed if failed and failed == selected else Completed
+    return create_state(name=name, message=message or result.in_words, data=quote(result))
 
 
 async def result_of(state: Any) -> RunRecord:
@@ -111,8 +111,8 @@ async def result_of(state: Any) -> RunRecord:
 
     result = await state.aresult(raise_on_failure=False)
     if isinstance(result, quote):
-        evaluated: RunRecord = result.unquote()
-        return evaluated
+        record: RunRecord = result.unquote()
+        return record
     raise result
 
 
@@ -160,7 +160,7 @@ def reason_in(error: BaseException) -> CrosscheckError | None:
     while reason is not None and not isinstance(reason, CrosscheckError):
         reason = reason.__context__
     if reason or isinstance(error.__cause__ or error, AssertionError):
-        return reason
+        return reason  # a failed assertion alone does not prove that the server is gone
     return CrosscheckError(
         f"Prefect's server does not answer any more ({error}). Every reply that came is kept: run the same command "
         "again to continue."
@@ -170,7 +170,7 @@ def reason_in(error: BaseException) -> CrosscheckError | None:
 def _is_unreachable(error: BaseException) -> bool:
     import httpx
 
-    # Prefect's client has an assertion fail if the server is given up between two of its attempts.
+    # An assertion of Prefect's client fails if the server is given up between two of its attempts.
     kinds = (httpx.TransportError, AssertionError)
     return isinstance(error, kinds) or isinstance(error.__cause__, kinds)
 
@@ -235,13 +235,12 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
     except httpx.HTTPError as error:
         log.warning("The states of %d flow runs cannot be read from Prefect: %s", len(flow_runs), error)
         return {}
-    states = {run.id: run.state for run in runs}
     percents = {artifact.flow_run_id: float(str(artifact.data or 0)) for artifact in artifacts}
-    gone = FlowRunState("CRASHED", "It was deleted.")
-    return {
-        id_: FlowRunState(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
-        for id_, state in ((flow_run, states.get(flow_run)) for flow_run in flow_runs)
-    }
+    result = dict.fromkeys(flow_runs, FlowRunState("CRASHED", "It was deleted."))
+    for run in runs:
+        if state := run.state:
+            result[run.id] = FlowRunState(state.type.value, state.message or "", percents.get(run.id, 0.0))
+    return result
 
 
 async def cancel(flow_runs: Sequence[UUID]) -> None:
@@ -253,8 +252,8 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
         for id_, state in states.items():
             if state.ended:
                 continue
-            begun = state.state in ("RUNNING", "PENDING", "CANCELLING")
-            await client.set_flow_run_state(id_, Cancelling() if begun else Cancelled())
+            may_have_process = state.state in ("RUNNING", "PENDING", "CANCELLING")
+            await client.set_flow_run_state(id_, Cancelling() if may_have_process else Cancelled())
 
 
 async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
@@ -271,9 +270,9 @@ async def cancel_launched_by(flow_run: UUID) -> None:
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
     from prefect.client.schemas.sorting import FlowRunSort
 
-    launched = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
+    children = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
     async with open_client() as client:
-        runs = await _read_all(client.read_flow_runs, flow_run_filter=launched, sort=FlowRunSort.ID_DESC)
+        runs = await _read_all(client.read_flow_runs, flow_run_filter=children, sort=FlowRunSort.ID_DESC)
     await cancel([run.id for run in runs if run.deployment_id])
 
 
@@ -385,7 +384,7 @@ async def wait_until_recorded(executed: int, control: Control) -> int:
 
     Waiting ends early, with a lower count, if the server does not answer, or if the user asks to stop.
     """
-    if not await server_answers(control):
+    if not executed or not await server_answers(control):
         return 0
     return await RecorderBackpressure(control).wait(executed, ending=True)
 
@@ -410,24 +409,24 @@ class RecorderBackpressure:
         it waits for all. It ends early if the user asks to stop.
         """
         control = self._control
-        most, pause_s = (0, 0.2) if ending else (MAX_UNRECORDED, 0.5)
+        max_missing, pause_s = (0, 0.2) if ending else (MAX_UNRECORDED, 0.5)
 
         def too_many() -> bool:
-            return executed - self._recorded - self._dropped > most and not control.stop.is_set()
+            return executed - self._recorded - self._dropped > max_missing and not control.stop.is_set()
 
         if not too_many():
             return self._recorded
         async with self._counting, open_client() as client:
-            since = time.monotonic()
+            last_recorded_at = time.monotonic()
             while too_many():
                 recorded = await _count(client, UUID(control.flow_run))
                 if recorded is None:
                     self._dropped = executed - self._recorded
                 elif recorded > self._recorded:
                     self._recorded = recorded
-                    since = time.monotonic()
+                    last_recorded_at = time.monotonic()
                     self._dropped = min(self._dropped, max(0, executed - recorded))
-                elif time.monotonic() - since >= RECORDING_S:
+                elif time.monotonic() - last_recorded_at >= RECORDING_S:
                     self._dropped = executed - self._recorded
                 if ending:
                     count = f"{self._recorded:,} of {executed:,}"
@@ -438,6 +437,7 @@ class RecorderBackpressure:
 
 
 async def _count(client: "PrefectClient", flow_run_id: UUID) -> int | None:
+    """Return how many ended task runs of a flow run Prefect has recorded; None if this cannot be read."""
     query = {
         "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
         "task_runs": {"state": {"type": {"any_": list(ENDED)}}},

@@ -40,7 +40,7 @@ def registered(home: Home, control: Control) -> Iterator[None]:
 
     If the process is killed, or a store did not take how the run ended, `clear_leftovers` reads it.
     """
-    use = FolderUse(home)
+    folder_use = FolderUse(home)
     lock = threading.Lock()
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
@@ -52,15 +52,15 @@ def registered(home: Home, control: Control) -> Iterator[None]:
             atomic_write_text(path, json.dumps(content))
 
     register()
-    before = control.register
+    outer_register = control.register
     control.register = register
     try:
         yield
     finally:
-        control.register = before
+        control.register = outer_register
         if control.recorded:
             path.unlink(missing_ok=True)
-        use.end()
+        folder_use.end()
 
 
 async def clear_leftovers(home: Home) -> int:
@@ -74,33 +74,33 @@ async def clear_leftovers(home: Home) -> int:
     from tasks.results.warehouse.runs import Warehouse
 
     cleared = 0
-    for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():
-        left = _read(path)
+    for path in sorted(home.runs.glob("*.json")):
+        ids = _read(path)
         try:
-            if left is None or not await _gone(left):
+            if ids is None or not await _has_ended(ids):
                 continue
-            await _end_in_prefect(left)
+            await _end_in_prefect(ids)
         except httpx.HTTPError as error:  # a later command ends it
             log.warning("%s: the end of this run could not be recorded in Prefect: %s", path, error)
             continue
-        lost = left.run is not None and Warehouse(home.warehouse).abandon(left.run, "killed")
-        if left.mlflow_run and left.tracking_uri:
-            kill_mlflow_run(left.tracking_uri, left.mlflow_run, lost=lost)
+        record_is_lost = ids.run is not None and Warehouse(home.warehouse).abandon(ids.run, "killed")
+        if ids.mlflow_run and ids.tracking_uri:
+            kill_mlflow_run(ids.tracking_uri, ids.mlflow_run, lost=record_is_lost)
         path.unlink(missing_ok=True)
         cleared += 1
     return cleared
 
 
-async def _end_in_prefect(left: RunIds) -> None:
+async def _end_in_prefect(ids: RunIds) -> None:
     from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run
 
-    for flow_run in filter(None, (left.flow_run, left.nightly)):
+    for flow_run in filter(None, (ids.flow_run, ids.nightly)):
         await crash_flow_run(flow_run, "Its process was killed. Run the same command again to continue it.")
-    if left.flow_run:
-        await cancel_launched_by(left.flow_run)
+    if ids.flow_run:
+        await cancel_launched_by(ids.flow_run)
 
 
-async def _gone(left: RunIds) -> bool:
+async def _has_ended(ids: RunIds) -> bool:
     """Return whether the process of a file has ended.
 
     A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
@@ -110,22 +110,23 @@ async def _gone(left: RunIds) -> bool:
 
     from flows.prefect.flow_runs import has_crashed
 
-    if left.host == socket.gethostname():
-        return left.pid == os.getpid() or not psutil.pid_exists(left.pid)
-    return left.flow_run is not None and await has_crashed(left.flow_run)
+    if ids.host == socket.gethostname():
+        return ids.pid == os.getpid() or not psutil.pid_exists(ids.pid)
+    return ids.flow_run is not None and await has_crashed(ids.flow_run)
 
 
 def _read(path: Path) -> RunIds | None:
+    """Return the content of a file; None if it cannot be read, or is damaged, in which case it is renamed."""
     try:
         return RunIds.model_validate_json(path.read_bytes())
     except OSError as error:
         log.warning("%s cannot be read and is skipped: %s", path, error)
     except ValidationError as error:
-        aside = path.with_name(f"{path.name}.damaged")
+        new_path = path.with_name(f"{path.name}.damaged")
         log.warning(
             "%s is damaged (%s) and is renamed to %s. If the run of this file was killed, Prefect and MLflow may still "
-            "show it as running.", path, first_problem(error), aside.name,
+            "show it as running.", path, first_problem(error), new_path.name,
         )  # fmt: skip
         with suppress(OSError):
-            path.rename(aside)
+            path.rename(new_path)
     return None

@@ -51,8 +51,8 @@ MAX_MISSED = 100
 """How many missed nightly runs are listed."""
 HEARTBEATS_S = 65
 """Seconds in which a worker that is online sends two heartbeats."""
-REASON = 300
-"""Length of a server's reason that is shown at most."""
+MAX_REASON = 300
+"""Characters of a server's reason that are shown at most."""
 _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 
@@ -76,17 +76,16 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
         if deployment.id is None or flow_run.scheduled_start_time is None:
             return Timetable()
         async with get_client() as client:
-            current = await client.read_deployment(deployment.id)
+            deployed = await client.read_deployment(deployment.id)
     except (ObjectNotFound, httpx.HTTPError):  # it was deleted meanwhile, or the server does not answer
         return Timetable()
-    schedules = [schedule.schedule for schedule in current.schedules if schedule.active]
-    now = flow_run.scheduled_start_time
-    last = max((night.started for night in before if night.started <= now), default=now)
-    names = {name, *(night.name for night in before)}
-    missed = [
-        moment for moment in await dates_of(schedules, last, now, MAX_MISSED) if name_of(moment) not in names
-    ]
-    later = await dates_of(schedules, max(now, datetime.datetime.now(datetime.UTC)), None, 1)
+    schedules = [schedule.schedule for schedule in deployed.schedules if schedule.active]
+    start = flow_run.scheduled_start_time
+    last = max((night.started for night in before if night.started <= start), default=start)
+    taken = {name, *(night.name for night in before)}
+    moments = await dates_of(schedules, last, start, MAX_MISSED)
+    missed = [moment for moment in moments if name_of(moment) not in taken]
+    later = await dates_of(schedules, max(start, datetime.datetime.now(datetime.UTC)), None, 1)
     return Timetable(tuple(missed), min(later, default=None))
 
 
@@ -125,21 +124,21 @@ async def deploy_nights(
 ) -> None:
     """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced."""
     try:
-        cron = CronSchedule(cron=schedule, timezone=timezone)
+        cron_schedule = CronSchedule(cron=schedule, timezone=timezone)
     except ValidationError:
         raise ConfigurationError(
             f'schedule: "{schedule}" is no cron expression such as "30 1 * * *" (minute, hour, day, month, '
             "weekday)."
         ) from None
-    if not await dates_of([cron], datetime.datetime.now(datetime.UTC), None, 1):
+    if not await dates_of([cron_schedule], datetime.datetime.now(datetime.UTC), None, 1):
         raise ConfigurationError(
             f'schedule: "{schedule}" never occurs. Correct its day and its month (minute, hour, day, month, weekday).'
         )
     async with _client(f'the work pool "{pool}"') as client:
-        await _make_pool(client, pool)
-    slug = Cron(schedule, timezone=timezone, slug="nightly")
+        await _create_missing_pool(client, pool)
+    cron = Cron(schedule, timezone=timezone, slug="nightly")
     await deploy(
-        "nightly", pool, environment, schedules=[slug], parameters=dict(parameters), concurrency_limit=1
+        "nightly", pool, environment, schedules=[cron], parameters=dict(parameters), concurrency_limit=1
     )
     for name in ("evaluate", "rerun"):
         await deploy(name, pool, environment, schedules=[])
@@ -159,7 +158,7 @@ async def deploy(name: str, pool: str, environment: Mapping[str, str], **options
 async def deploy_shards(environment: Mapping[str, str]) -> None:
     """Deploy the flow that answers shards, which evaluations with shards start."""
     async with get_client() as client:
-        await _make_pool(client, POOL)
+        await _create_missing_pool(client, POOL)
     await deploy("shard", POOL, environment)
 
 
@@ -209,20 +208,20 @@ async def read_status(pool: str) -> NightsStatus:
         try:
             deployment = await client.read_deployment_by_name("nightly/nightly")
         except ObjectNotFound:
-            return NightsStatus(deployed=False, workers=await _workers(client, pool))
+            return NightsStatus(deployed=False, workers=await _online_workers(client, pool))
         schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
         crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
         runs = await client.read_flow_runs(**_filters(deployment.id, UNENDED))
         waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
         without_result, problem = await _without_result(client, deployment.id)
-        coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
+        next_dates = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
         return NightsStatus(
             deployed=True,
             schedule=", ".join(f"{cron.cron} ({cron.timezone or 'UTC'})" for cron in crons),
-            expected=coming[0] if coming else None,
+            expected=next_dates[0] if next_dates else None,
             late=sum(run.state_name == "Late" for run in waiting),
             running=len(runs) - len(waiting),
-            workers=await _workers(client, pool),
+            workers=await _online_workers(client, pool),
             without_result=without_result,
             problem=problem,
         )
@@ -249,14 +248,14 @@ def _filters(deployment_id: UUID, states: Sequence[StateType]) -> dict[str, Any]
     return {"deployment_filter": of_deployment, "flow_run_filter": FlowRunFilter(state=state)}
 
 
-async def _make_pool(client: PrefectClient, pool: str) -> None:
+async def _create_missing_pool(client: PrefectClient, pool: str) -> None:
     try:
         await client.read_work_pool(pool)
     except ObjectNotFound:
         await client.create_work_pool(WorkPoolCreate(name=pool, type="process"))
 
 
-async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
+async def _online_workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
     try:
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
@@ -266,18 +265,18 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def _client(request: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
-    """Open Prefect's client; if the server refuses the request, or does not answer, say so."""
+    """Open Prefect's client; if the server does not answer, or refuses what errors call the `request`, say so."""
     try:
         async with get_client() as client:
             yield client
     except (httpx.HTTPError, RuntimeError, PrefectHTTPStatusError) as error:
         # Prefect's client wraps a refusal of a deployment into an error that repeats the whole request.
-        refused = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
-        if isinstance(refused, httpx.HTTPStatusError):
-            raise CrosscheckError(_refusal(request, refused.response)) from None
-        why = " ".join(str(error).split()) or type(error).__name__
+        refusal = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
+        if isinstance(refusal, httpx.HTTPStatusError):
+            raise CrosscheckError(_refusal(request, refusal.response)) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise CrosscheckError(
-            f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."
+            f"Prefect's server does not answer ({reason}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
 
 
@@ -288,12 +287,12 @@ def _refusal(request: str, response: httpx.Response) -> str:
     except ValueError:
         body = {}
     detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
-    details = detail if isinstance(detail, list) else [detail]
-    reasons = [str(detail.get("msg") if isinstance(detail, dict) else detail) for detail in details if detail]
-    why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
-    message = " ".join((why or response.reason_phrase).split())
-    message = message if len(message) <= REASON else f"{message[:REASON]} ..."
+    items = detail if isinstance(detail, list) else [detail]
+    reasons = [str(item.get("msg") if isinstance(item, dict) else item) for item in items if item]
+    joined = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
+    message = " ".join((joined or response.reason_phrase).split())
+    message = message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
-    login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
-    remedy = login if response.status_code in (401, 403) else ""
+    credentials = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
+    remedy = credentials if response.status_code in (401, 403) else ""
     return f"Prefect's server at {server} refused {request} (HTTP {response.status_code}): {message}.{remedy}"

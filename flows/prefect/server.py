@@ -54,8 +54,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self._log_file: IO[bytes] | None = None
         self._was_healthy = self._given_up = False
         self._stopping = threading.Event()
-        self._changing = threading.Lock()
-        self._use = FolderUse(home)
+        self._process_lock = threading.Lock()
+        self._folder_use = FolderUse(home)
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
         if running := find_running_servers(home):
@@ -78,7 +78,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             self._log_file.close()
         self._log_file = self.log.open("wb")
         self._given_up = False
-        # That of the start, also for a restart: `wait` names this server in the environment.
+        # A restart gets this copy too: `wait` adds this server's address to the process's own environment.
         environment = {**os.environ, **OWN_SERVER, **local_origins(port)}
         self._process = self._launch(port, environment)
         threading.Thread(target=self._restart, args=(port, environment), daemon=True).start()
@@ -103,7 +103,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
 
         restarts = 0
         while not self._stopping.wait(1.0):
-            with self._changing:
+            with self._process_lock:
                 process = self._process
                 if process is None or not self._was_healthy:
                     continue
@@ -175,7 +175,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
 
                 asyncio.run(APILogHandler.aflush())
             self._stopping.set()
-            with self._changing:  # not while `_restart` starts a process
+            with self._process_lock:  # not while `_restart` starts a process
                 if os.environ.get("PREFECT_API_URL") == self.url:
                     del os.environ["PREFECT_API_URL"]
                     apply({})  # so that Prefect's settings no longer name it
@@ -188,7 +188,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                     self._process.wait()
                 self._log_file.close()
                 self._process = None
-        self._use.end()
+        self._folder_use.end()
 
     def __exit__(self, *error: object) -> None:
         self.stop()
@@ -205,9 +205,9 @@ def _check_external(url: str) -> None:
     except Exception as error:  # Prefect and the HTTP client raise many kinds
         problem = error
     if problem is not None:
-        refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
+        is_refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
         remedy = "Correct PREFECT_API_URL (it usually ends in /api)"
-        if refused:
+        if is_refused:
             remedy = (
                 "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
             )

@@ -31,6 +31,7 @@ RETRY_DELAYS_S = (0.5, 2.0, 8.0)
 MAX_REQUESTS = 64
 """Requests to a storage at a time; each waits for the network."""
 PROBE, ABSENT = "probe/here", "probe/absent"
+"""Keys with which a storage is tried: one that is written, and one that has no result."""
 
 
 def open_results(home: Home) -> "PersistedResults":
@@ -60,7 +61,7 @@ class StageDatabase:
         with self._usable():
             content = self._store.get(key)
         try:
-            return None if content is None else _checked(json.loads(content))
+            return None if content is None else _as_result(json.loads(content))
         except (ValueError, RecursionError) as error:
             log.warning("%s in %s is damaged and is computed again: %s", key, self.path, error)
             return None
@@ -76,6 +77,7 @@ class StageDatabase:
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
+        """Turn an error of the database or its disk into one that says what is kept and what to do."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:
@@ -111,16 +113,16 @@ class SharedStages:
         A truncated file (full disk, killed while writing) counts as missing: the stage runs again, and the reply
         cache answers its model calls.
         """
-        content = await self._retried("read", partial(self._get, key))
+        content = await self._retry("read", partial(self._get, key))
         try:
-            return None if content is None else _checked(json.loads(content))
+            return None if content is None else _as_result(json.loads(content))
         except (ValueError, RecursionError) as error:
             log.warning("%s is truncated and is computed again: %s", key, error)
             return None
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a result under a key."""
-        await self._retried("written", partial(self._put, key, json.dumps(result).encode()))
+        await self._retry("written", partial(self._put, key, json.dumps(result).encode()))
 
     def close(self) -> None:
         """End the threads."""
@@ -149,7 +151,7 @@ class SharedStages:
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
             files.pipe_file(path, content)
 
-    async def _retried(self, done: str, work: Callable[[], T]) -> T:
+    async def _retry(self, done: str, work: Callable[[], T]) -> T:
         """Do work in a thread, since it waits for the network; a failure is repeated after a pause.
 
         `done`: what messages call the work, "read" or "written".
@@ -178,7 +180,8 @@ PersistedResults = StageDatabase | SharedStages
 """Where the stage results of an evaluation are persisted; keys are `stage/sha256`."""
 
 
-def _checked(result: Any) -> Mapping[str, Any] | None:
+def _as_result(result: Any) -> Mapping[str, Any] | None:
+    """Return what was stored if it has the form of a stage result, else None."""
     return result if isinstance(result, Mapping) and "value" in result else None
 
 

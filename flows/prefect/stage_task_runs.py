@@ -52,10 +52,10 @@ class TaskRuns:
         self.begun = 0  # number of task runs so far
         self._flow_run = None if early else copy_context()
         self._early: list[Callable[[], None]] = []  # each begins a task run that waits for the flow run
-        self._latest: dict[str, StageTaskRun] = {}
+        self._latest: dict[str, StageTaskRun] = {}  # by stage
         self._running: set[asyncio.Task[None]] = set()
-        self._beginning = 0
-        self._busy_until = float("-inf")
+        self._beginning = 0  # task runs that Prefect is beginning
+        self._busy_until = float("-inf")  # by the monotonic clock
 
     def begin(self) -> None:
         """Begin the task runs of what runs already; to be called in the flow run."""
@@ -91,6 +91,7 @@ class TaskRuns:
 
     @property
     def _is_busy(self) -> bool:
+        """Whether a call joins a running task run; always before the flow run begins."""
         return not self._flow_run or bool(self._beginning) or time.monotonic() < self._busy_until
 
     def _begin(self, run: "StageTaskRun") -> None:
@@ -129,7 +130,7 @@ class RunningCall:
         self.error: BaseException | None = None  # with which it has ended; None for a result
         self._run = run
         self._failures = 0
-        self._due = float("-inf")
+        self._due = float("-inf")  # when it may run again, by the event loop's clock
         self._context: Any = None
 
     async def __aenter__(self) -> None:
@@ -234,9 +235,9 @@ class StageTaskRun:
             self._change.clear()
             await self._change.wait()
         self.takes_calls = False
-        if left := [call for call in self._calls if not call.is_over]:
+        if remaining := [call for call in self._calls if not call.is_over]:
             self.context = asyncio.get_running_loop().create_future()
-            raise _RetryLater(f"to run again: {_named(left)}")
+            raise _RetryLater(f"to run again: {_questions_in_words(remaining)}")
         # Prefect records the name with the final state
         context.task_run.name = f"{self}{self._failed_in_words}"
         return self._final_state()
@@ -262,17 +263,17 @@ class StageTaskRun:
         stopped = [call for call in self._calls if isinstance(call.error, asyncio.CancelledError)]
         if failed := self._failed:
             reason = str(failed[0].error)
-            return Failed(message=f"{_named(failed)}: {reason}", data=reason)
+            return Failed(message=f"{_questions_in_words(failed)}: {reason}", data=reason)
         if stopped:
-            return Cancelled(message=f"stopped: {_named(stopped)}")
-        return Completed(message=_named(self._calls))
+            return Cancelled(message=f"stopped: {_questions_in_words(stopped)}")
+        return Completed(message=_questions_in_words(self._calls))
 
 
 def _questions(calls: Iterable[RunningCall]) -> dict[tuple[str, str], None]:
     return dict.fromkeys((call.site.question.database_id, call.site.question.id) for call in calls)
 
 
-def _named(calls: Iterable[RunningCall]) -> str:
+def _questions_in_words(calls: Iterable[RunningCall]) -> str:
     """Return the questions of calls: `superhero 717, 718; formula_1 846`."""
     by_database: dict[str, dict[str, None]] = {}
     for call in calls:

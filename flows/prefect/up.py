@@ -69,7 +69,7 @@ class Service:
             if elapsed >= RESTART_DELAY_S and (self.after is None or self.after.healthy):
                 self._start()
         elif (status := self.process.poll()) is not None:
-            report(self._ended(self.process, status, elapsed))
+            report(self._note_end(self.process, status, elapsed))
         elif not self.healthy and self.is_healthy():
             self.healthy = True
             report(f"{self.name} is ready after {elapsed:.0f} s.")
@@ -102,7 +102,7 @@ class Service:
             )
         self.changed_at = time.monotonic()
 
-    def _ended(self, process: "subprocess.Popen[bytes]", status: int, uptime: float) -> str:
+    def _note_end(self, process: "subprocess.Popen[bytes]", status: int, uptime: float) -> str:
         """Note that the process has ended; return a sentence about it."""
         # If the wrapper itself was killed, its command is still in its process group and holds the port.
         with suppress(ProcessLookupError, PermissionError):
@@ -118,8 +118,8 @@ class Service:
                 f"{self.name} ended {self.early_exits} times within {EARLY_EXIT_S:g} s of its start and is not started "
                 f"again. Its log, {self.log}, ends with:\n" + "\n".join(f"  {line}" for line in last_lines)
             )
-        number = -status if status < 0 else status - 128
-        how = f"was killed by signal {number}" if number > 0 else f"ended with status {status}"
+        signal_number = -status if status < 0 else status - 128
+        how = f"was killed by signal {signal_number}" if signal_number > 0 else f"ended with status {status}"
         return f"{self.name} {how} after {uptime:.0f} s; it starts again. Its log: {self.log}"
 
 
@@ -142,14 +142,14 @@ def run_servers(
         check_ports(addresses)
         find_webhook()  # an address that is not valid is an error before anything is started
         report(f"Starting Prefect, MLflow and a worker. Their logs are in {home.services}.")
-        started = services(home, addresses)
+        all_services = services(home, addresses)
         ready = False
         with (
             stopped_by_signals(lambda: report("Stopping the worker and the servers.")) as stop,
-            stopping(started),
+            stopping(all_services),
         ):
             while not stop.wait(UPDATE_INTERVAL_S):
-                healthy = [service.update(report) for service in started]
+                healthy = [service.update(report) for service in all_services]
                 if all(healthy) and not ready:
                     ready = True
                     on_ready()

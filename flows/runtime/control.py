@@ -132,22 +132,22 @@ class Control:
 
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
     """Wait until all tasks are done; after a stop request, at most GRACE_S seconds."""
-    done: asyncio.Future[Any] = asyncio.gather(*pool)
+    work: asyncio.Future[Any] = asyncio.gather(*pool)
     async with waiting_for(control.stop) as stop:
-        await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)
-    if not done.done():
+        await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
+    if not work.done():
         async with waiting_for(control.stop_now) as stop_now:
-            await asyncio.wait((stop_now, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
-        done.cancel()
+            await asyncio.wait((stop_now, work), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
     with suppress(asyncio.CancelledError):
-        await done
+        await work
 
 
 async def for_each(
     items: Collection[T],
     work: Callable[[T], Awaitable[R]],
-    progress: Progress,
-    step: str,
+    progress: Progress | None = None,
+    step: str = "",
     at_once: int | None = None,
 ) -> list[R]:
     """Do work for every item, `at_once` at a time or all together, and return the results in order.
@@ -157,15 +157,16 @@ async def for_each(
     gate = asyncio.Semaphore(at_once or max(1, len(items)))
     done = 0
 
-    async def counted(item: T) -> R:
+    async def work_and_count(item: T) -> R:
         nonlocal done
         async with gate:
             result = await work(item)
         done += 1
-        progress.step(step.format(f"{done:,} of {len(items):,}"))
+        if progress:
+            progress.step(step.format(f"{done:,} of {len(items):,}"))
         return result
 
-    return await asyncio.gather(*map(counted, items))
+    return await asyncio.gather(*map(work_and_count, items))
 
 
 @asynccontextmanager

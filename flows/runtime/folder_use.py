@@ -62,7 +62,7 @@ class FolderUse:
 
     def __init__(self, home: Home) -> None:
         """Lock the folder, after waiting for a `crosscheck clean` that shrinks files."""
-        self._file = _opened(home)
+        self._file = _open_lock_file(home)
         try:
             fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -77,20 +77,20 @@ class FolderUse:
 @contextmanager
 def sole_use(home: Home) -> Iterator[bool]:
     """Lock the folder for this process alone while the block runs; yields whether that was possible."""
-    with _opened(home) as file:
-        yield _locks(file)
+    with _open_lock_file(home) as file:
+        yield _try_to_lock(file)
 
 
 def is_in_use(home: Home) -> bool:
     """Return whether another process has the lock; writes nothing."""
     try:
         with (home.path / _LOCK).open("rb") as file:
-            return not _locks(file)
+            return not _try_to_lock(file)
     except OSError:  # there is no such file
         return False
 
 
-def _locks(file: IO[bytes]) -> bool:
+def _try_to_lock(file: IO[bytes]) -> bool:
     """Lock a file for this process alone, until it is closed; return whether no other process has it."""
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +98,7 @@ def _locks(file: IO[bytes]) -> bool:
     return False
 
 
-def _opened(home: Home) -> IO[bytes]:
+def _open_lock_file(home: Home) -> IO[bytes]:
     return (home.path / _LOCK).open("ab")
 
 
@@ -139,7 +139,7 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
     """Lock the working folder for the servers of this process, and record their addresses."""
     home.services.mkdir(parents=True, exist_ok=True)
     try:
-        lock = _lock(home).acquire(blocking=False)
+        lock = _servers_lock(home).acquire(blocking=False)
     except Timeout as error:
         running = find_running_servers(home)
         where = f": Prefect at {running.prefect}, MLflow at {running.mlflow}" if running else ""
@@ -148,15 +148,15 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
             "with --home."
         ) from error
     with lock:
-        use = FolderUse(home)
-        record = _record(home)
+        folder_use = FolderUse(home)
+        record_path = _record_path(home)
         content = _RECORD_FORMAT.dump_json(replace(addresses, pid=os.getpid()))
-        atomic_write_text(record, content.decode())
+        atomic_write_text(record_path, content.decode())
         try:
             yield
         finally:
-            record.unlink(missing_ok=True)
-            use.end()
+            record_path.unlink(missing_ok=True)
+            folder_use.end()
 
 
 def find_running_servers(home: Home) -> Addresses | None:
@@ -164,11 +164,11 @@ def find_running_servers(home: Home) -> Addresses | None:
     if not home.services.exists():
         return None
     try:
-        with _lock(home).acquire(blocking=False):
+        with _servers_lock(home).acquire(blocking=False):
             return None  # a record that is left is that of a killed process
     except Timeout:
         try:
-            return _RECORD_FORMAT.validate_json(_record(home).read_bytes())
+            return _RECORD_FORMAT.validate_json(_record_path(home).read_bytes())
         except (OSError, ValidationError):
             return None  # the process is starting or stopping
     except OSError:  # the lock cannot be opened
@@ -182,9 +182,9 @@ def store_for_links(home: Home) -> Store:
     return Store(running.mlflow) if running else store
 
 
-def _lock(home: Home) -> FileLock:
+def _servers_lock(home: Home) -> FileLock:
     return FileLock(home.services / "up.lock")
 
 
-def _record(home: Home) -> Path:
+def _record_path(home: Home) -> Path:
     return home.services / "up.json"

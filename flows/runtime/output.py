@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
+"""Beginning of a formula. A text with + or - at its front is none if it is a number: -1.5, +2e+3 %, -inf."""
 _CARRIAGE_RETURN = re.compile(r"\r\n?")
 
 
@@ -38,10 +39,12 @@ def open_in_browser(address: str) -> None:
 def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
     """Write rows as CSV; a text that spreadsheets would compute as a formula gets an apostrophe before it."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+    writer.writerows(
+        [_without_formula(value) if isinstance(value, str) else value for value in row] for row in rows
+    )
 
 
-def _cell(text: str) -> str:
+def _without_formula(text: str) -> str:
     text = _CARRIAGE_RETURN.sub("\n", text)  # `csv` would leave one unquoted, where readers see another row
     return f"'{text}" if _FORMULA.match(text) else text
 

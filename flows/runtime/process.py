@@ -18,7 +18,6 @@ SELDOM = (10_000, 50, 10)
 """New objects after which these are searched (Python's own: 700), such searches before the survivors of earlier ones
 are searched too, and searches of those before all objects are."""
 
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -37,7 +36,7 @@ def collect_garbage_seldom() -> None:
     atexit.register(gc.unfreeze)
 
 
-_one_at_a_time = threading.RLock()
+_import_lock = threading.RLock()
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def importing() -> Iterator[None]:
     Threads import one after the other: libraries that two threads begin to import may see each other half imported. A
     process that does not search seldom belongs to a user's program, and searches as always.
     """
-    with _one_at_a_time:
+    with _import_lock:
         if gc.get_threshold() != SELDOM:
             yield
             return
@@ -70,15 +69,14 @@ def import_in_background() -> threading.Thread:
 
     from tasks.results.mlflow.store import import_store
 
-    os.environ.pop(
-        "_MLFLOW_TELEMETRY_SESSION_ID", None
-    )  # a program that uses MLflow hands it on to this process
+    # A program that uses MLflow hands it on to this process.
+    os.environ.pop("_MLFLOW_TELEMETRY_SESSION_ID", None)
 
-    def work() -> None:
+    def import_mlflow() -> None:
         with importing():
             import_store()
 
-    thread = threading.Thread(target=work, name="import mlflow", daemon=True)
+    thread = threading.Thread(target=import_mlflow, name="import mlflow", daemon=True)
     thread.start()
     return thread
 
@@ -92,8 +90,8 @@ def forbid_core_dumps() -> None:
         import resource
     except ImportError:
         return
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))
 
 
 def open_closed_streams() -> None:

@@ -49,11 +49,11 @@ def stopped_by_signals(on_first: Callable[[], None] = lambda: None) -> Iterator[
         stop.set()
         on_first()
 
-    before = {number: signal.signal(number, handle) for number in _signals()}
+    previous_handlers = {number: signal.signal(number, handle) for number in _signals()}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 

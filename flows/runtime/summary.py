@@ -48,15 +48,15 @@ def print_summary(
     from tasks.results.warehouse.runs import Warehouse
 
     warehouse = Warehouse(home.warehouse)
-    logged = details and (ended or record.mlflow.run_id)
-    places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
-    compared = record.before if ended else compare_with_previous(record, warehouse)
-    before = compared.a.run_id if compared and compared.same_system else ""
-    steps = next_steps(record, before, details=not details)
-    more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
+    shows_places = details and (ended or record.mlflow.run_id)
+    places = _places(mlflow_ui(home, record.mlflow), prefect) if shows_places else []
+    comparison = record.before if ended else compare_with_previous(record, warehouse)
+    previous_run_id = comparison.a.run_id if comparison and comparison.same_system else ""
+    steps = next_steps(record, previous_run_id, details=not details)
+    further = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
     seconds = command_seconds() if ended else None
     tables = warehouse.tables_of(record.run_id) if details and not ended else record.tables
-    document = run_document(record, compared, tables, more, seconds=seconds, brief=not details)
+    document = run_document(record, comparison, tables, further, seconds=seconds, brief=not details)
     print_document(document, stream)
 
 
@@ -97,9 +97,9 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
         second = (f"crosscheck show {run_id} --open", "every question on a page")
     # the first one may be `everything` too: each command is printed once
     steps = dict.fromkeys((first, second, everything) if details else (first, second))
-    commands = [(f"{command}{_home()}", why) for command, why in steps]
+    commands = [(f"{command}{_home_option()}", reason) for command, reason in steps]
     width = max(len(command) for command, _ in commands)
-    return [f"{command:<{width}}  # {why}" for command, why in commands]
+    return [f"{command:<{width}}  # {reason}" for command, reason in commands]
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:
@@ -113,7 +113,7 @@ def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:
     return [(name, text) for name, text in places if text]
 
 
-def _home() -> str:
+def _home_option() -> str:
     """Return the option `--home` of the present command, for the commands that are to follow it."""
     context = click.get_current_context(silent=True)
     home = context.params.get("home") if context else None

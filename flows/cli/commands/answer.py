@@ -56,8 +56,8 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
         """Return the settings of the options."""
         from tasks.settings.pipeline import without_demonstrations
 
-        none = self.demonstrations == "none"
-        settings = self.settings_of(benchmark=DEFAULT_BENCHMARK if none else self.demonstrations)
-        if not none:
+        without = self.demonstrations == "none"
+        settings = self.settings_of(benchmark=DEFAULT_BENCHMARK if without else self.demonstrations)
+        if not without:
             return settings
         return settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})

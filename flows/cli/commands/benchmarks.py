@@ -58,12 +58,13 @@ class Init(options.Json):
         from tasks.benchmarks.rows import plain_name
 
         names = (plain_name(self.sql_column),) if self.sql_column else SQL_NAMES
-        new = make_benchmark(self.questions, self.database, self.output, self.rule, names)
-        file = shlex.quote(str(new.file))
-        questions, databases = counted(new.questions, "question"), counted(new.databases, "database")
+        custom = make_benchmark(self.questions, self.database, self.output, self.rule, names)
+        file = shlex.quote(str(custom.file))
+        questions = counted(custom.questions, "question")
+        databases = counted(custom.databases, "database")
         self.emit(
-            {"benchmark": str(new.file), "questions": new.questions, "databases": new.databases},
-            f"{new.file.parent} has {questions} on {databases}.\n"
+            {"benchmark": str(custom.file), "questions": custom.questions, "databases": custom.databases},
+            f"{custom.file.parent} has {questions} on {databases}.\n"
             f"Check the SQL:  crosscheck benchmarks verify --benchmark {file}\n"
             f"Evaluate:       crosscheck evaluate --benchmark {file}",
         )
@@ -187,7 +188,8 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
         with self.progress() as progress:
             # the files are read, whatever server the benchmark is configured for
             benchmark = self.folders.benchmark(settings.model_copy(update={"url": ""}), progress)
-            names = _names(benchmark, [name.strip() for name in self.databases.split(",") if name.strip()])
+            selected = [name.strip() for name in self.databases.split(",") if name.strip()]
+            names = _databases_to_copy(benchmark, selected)
             if len(names) > 1 and PLACEHOLDER not in self.to:
                 raise ConfigurationError(
                     f"--to: {len(names)} databases would be one. Write {PLACEHOLDER} where the name of each belongs, "
@@ -195,8 +197,8 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
                 )
             for name in names:
                 progress.step(f"Copying {name}")
-                to = locate(self.to.replace(PLACEHOLDER, quote(name, safe="")))
-                copies.append(copy_database(open_benchmark_database(benchmark, name, sample_rows=0), to))
+                target = locate(self.to.replace(PLACEHOLDER, quote(name, safe="")))
+                copies.append(copy_database(open_benchmark_database(benchmark, name, sample_rows=0), target))
 
         def show(stream: TextIO) -> None:
             for copy in copies:
@@ -218,7 +220,7 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
         self.emit({"benchmark": settings.name, "databases": [asdict(copy) for copy in copies]}, show)
 
 
-def _names(benchmark: "Benchmark", selected: Sequence[str]) -> Sequence[str]:
+def _databases_to_copy(benchmark: "Benchmark", selected: Sequence[str]) -> Sequence[str]:
     """Return the ids of the databases to copy: those that the user names, or all that are there."""
     ids = tuple(dict.fromkeys(question.database_id for question in benchmark.questions))
     if unknown := [name for name in selected if name not in ids]:
@@ -282,6 +284,6 @@ class Prepare(options.Evaluation):
                 f"  Left out of the model's replies: {counted(prepared.left_out, 'column')}. Try another --backbone.",
                 err=True,
             )
-        for name, why in prepared.failures.items():
-            click.echo(visible(f"  {name}: {why}"), err=True)
+        for name, reason in prepared.failures.items():
+            click.echo(visible(f"  {name}: {reason}"), err=True)
         return ExitCode.TRY_AGAIN if prepared.failures else ExitCode.DONE

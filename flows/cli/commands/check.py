@@ -55,7 +55,7 @@ class Check(options.Files):
         from tasks.documents.terminal import print_document
 
         file = self.write
-        backbone = self._backbone_of()
+        backbone = self._settings_to_check()
         report = asyncio.run(self._check(backbone))
         settings = report.settings(backbone)
         text = self._yaml_of(settings)
@@ -85,7 +85,7 @@ class Check(options.Files):
                 check = EndpointCheck(endpoint, backbone, progress.step)
                 return await check.run(LinkReply, self.parallel)
 
-    def _backbone_of(self) -> "BackboneSettings":
+    def _settings_to_check(self) -> "BackboneSettings":
         """Return the settings with which the endpoint is checked."""
         from tasks.backbone.kind import kind_of
         from tasks.core.files import check_writable

@@ -93,19 +93,19 @@ class Clean(options.Output):
             raise ConfigurationError(
                 f"There is no working folder {self.read_folder.path}. Name it with --home."
             )
-        if not self.yes and not self._confirmed(folder, holdings):
+        if not self.yes and not self._confirm(folder, holdings):
             return 0
         cleaned = clean(folder, lambda text: click.echo(text, err=True))
-        done = {
+        result = {
             "before_bytes": cleaned.before,
             "after_bytes": cleaned.after,
             "shrunk": cleaned.shrunk,
             "problems": list(cleaned.problems),
         }
-        self.emit(document | done, in_words(cleaned))
+        self.emit(document | result, in_words(cleaned))
         return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
-    def _confirmed(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
+    def _confirm(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
         from flows.evaluate.working_folder import holdings_document
         from tasks.documents.terminal import print_document
 

@@ -91,7 +91,7 @@ class Export(options.Files):
 
     def __call__(self) -> None:
         if self.submission is not None:
-            self._submission(self.submission)
+            self._write_submission(self.submission)
             return
         if self.form:
             raise click.UsageError("--format is the form of --submission FILE, which is missing.")
@@ -103,7 +103,7 @@ class Export(options.Files):
         lines = [f"{target / f'{name}.parquet'}: {counted(count, 'row')}" for name, count in rows.items()]
         self.emit({"folder": str(target), "rows": rows}, "\n".join(lines))
 
-    def _submission(self, target: Path) -> None:
+    def _write_submission(self, target: Path) -> None:
         from flows.evaluate.submission import export_submission
         from tasks.benchmarks.layouts import Submission
 

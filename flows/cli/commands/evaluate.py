@@ -78,7 +78,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
             progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
             from flows.evaluate.run import find_known, run_evaluation
 
-            settings, control = self._chosen(progress)
+            settings, control = self._settings_and_control(progress)
             if self.budget is not None:
                 from flows.evaluate.preparation import check_budget
 
@@ -135,7 +135,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         self.emit(MeasuredDocument.model_validate(measured), show, text_too=True)
         return measured.exit_code
 
-    def _chosen(self, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
+    def _settings_and_control(self, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
         """Return the settings of the options, and the control of the run."""
         from flows.runtime.control import Control
         from tasks.backbone.endpoint.retry_policy import longest_call

@@ -29,9 +29,9 @@ def topic_text(name: str) -> str:
     return f"{text}\n{_record_fields()}" if name == "json" else text
 
 
-def _complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete(context: click.Context, parameter: click.Parameter, prefix: str) -> list[CompletionItem]:
     names = {**topics(), **{name: entry.help for name, entry in COMMANDS.items()}}
-    return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(begun)]
+    return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(prefix)]
 
 
 class Help(options.Command):
@@ -105,8 +105,8 @@ def _record_fields() -> str:
         return "\n".join(("| field | meaning |", "|--|--|", *rows))
 
     header = list(RunHeader.model_fields)
-    more = [name for name in RunRecord.model_fields if name not in header]
-    return f"Of every list of runs, too:\n\n{lines(header)}\n\nOf one run:\n\n{lines(more)}\n"
+    others = [name for name in RunRecord.model_fields if name not in header]
+    return f"Of every list of runs, too:\n\n{lines(header)}\n\nOf one run:\n\n{lines(others)}\n"
 
 
 class List(options.Json):

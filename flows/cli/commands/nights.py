@@ -83,7 +83,7 @@ class Deploy(options.Output):
         from flows.matrix.nights_file import read_nights
 
         nights = read_nights(self.file)
-        here = _use_server(self)
+        has_own_server = _use_server(self)
         from flows.evaluate.deployment import named_evaluations, settings_of
         from flows.evaluate.forms import offering
         from flows.matrix.nightly import night_limits
@@ -97,7 +97,7 @@ class Deploy(options.Output):
         night_limits(settings, nights.finish_by, nights.budget_usd)
         names = named_evaluations(nights.matrix)
         nights.matrix.check_baselines({" | ".join(name) for name in names})
-        if here:  # workers elsewhere have runs of their own
+        if has_own_server:  # workers elsewhere have runs of their own
             for baseline in nights.matrix.baselines.values():
                 named_run(baseline, self.warehouse)
         home = {DEPLOYED_HOME: str(self.folder.path)}
@@ -384,8 +384,8 @@ class Baseline(options.Output):
         reason = str(self.reason).strip()
         if self.unpin is not None:
             if self.unpin not in pinned:
-                near = did_you_mean(self.unpin, list(pinned))
-                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {near}'.strip())
+                hint = did_you_mean(self.unpin, list(pinned))
+                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {hint}'.strip())
             return Pin(self.unpin, None, reason, now, user_name())
         run = named_run(str(self.run), self.warehouse)
         return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
@@ -402,8 +402,10 @@ def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
             'To pin one: crosscheck nights baseline RUN --reason "TEXT"'
         )
         return
-    now = current_pins(history).values()
+    current = current_pins(history).values()
     for pin in reversed(history):
-        kind = "[bold]pinned[/]" if pin in now else "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
+        kind = "[bold]pinned[/]"
+        if pin not in current:
+            kind = "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
         console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
         console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")

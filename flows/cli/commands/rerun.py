@@ -121,10 +121,10 @@ class Rerun(options.Labels, options.Details, options.Files):
 
             plan = plan_night_rerun(night, self.settings(), self.labels, self.budget)
         click.echo(plan.in_words, err=self.as_json)
-        ended = rerun_night(plan, open_control, self.budget)
+        night_rerun = rerun_night(plan, open_control, self.budget)
 
-        lines = [evaluation.in_words for evaluation in ended.evaluations]
-        if ended.exit_code == ExitCode.TRY_AGAIN:
+        lines = [evaluation.in_words for evaluation in night_rerun.evaluations]
+        if night_rerun.exit_code == ExitCode.TRY_AGAIN:
             lines.append("Run the same command again: it sends only what is still without an answer.")
-        self.emit(ended, "\n".join(lines), text_too=True)
-        return ended.exit_code
+        self.emit(night_rerun, "\n".join(lines), text_too=True)
+        return night_rerun.exit_code

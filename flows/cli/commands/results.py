@@ -54,10 +54,10 @@ class Runs(options.Output):
                 table = runs_table(records, self.limit, more="; --limit shows more")
                 print_blocks(open_console(stream), (table,))
                 return
-            of = f" of {self.benchmark}" if self.benchmark else ""
-            of += f" with the tag {' and '.join(self.tag)}" if self.tag else ""
+            which = f" of {self.benchmark}" if self.benchmark else ""
+            which += f" with the tag {' and '.join(self.tag)}" if self.tag else ""
             click.echo(
-                f'There is no run{of} in {self.read_folder.warehouse} yet. Start one with "crosscheck evaluate".',
+                f'There is no run{which} in {self.read_folder.warehouse} yet. Start one with "crosscheck evaluate".',
                 stream,
             )
 

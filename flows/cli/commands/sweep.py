@@ -59,9 +59,9 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
                 CellResult,
                 Sweep,
                 estimate_cells,
-                names,
                 plan_sweep,
                 read_grid,
+                read_names,
                 run_sweep,
             )
             from flows.runtime.output import write_page
@@ -72,7 +72,8 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
             from tasks.results.run_record import json_of
 
             labels = self.labels
-            backbones, pipelines = names(self.backbones, "--backbones"), names(self.pipelines, "--pipelines")
+            backbones = read_names(self.backbones, "--backbones")
+            pipelines = read_names(self.pipelines, "--pipelines")
             grid = read_grid(self.grid)
             cells = plan_sweep(self.settings, backbones, pipelines, grid, sends_requests=not self.dry_run)
             check_budget([cell.settings for cell in cells], self.budget)
@@ -82,8 +83,8 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
         if self.dry_run:
             if self.as_json:
                 planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
-                more = {"sweep": None, "dry_run": True, "budget_usd": self.budget}
-                emit_json(json_of(planned.document) | more)
+                extra = {"sweep": None, "dry_run": True, "budget_usd": self.budget}
+                emit_json(json_of(planned.document) | extra)
             return 0
         sweep = run_sweep(new_run_id(), labels, self.budget, cells, estimates, open_control)
         file = self.folder.reports / f"sweep-{sweep.id}.html"

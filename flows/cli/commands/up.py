@@ -10,8 +10,6 @@ from annotated_types import Ge, Le
 from flows.cli import options
 from tasks.core.errors import ExitCode
 
-PORT = click.IntRange(1, 65535)
-
 
 class Up(options.Output):
     """Run Prefect's server, MLflow's server and a worker for nightly runs, until Ctrl-C.

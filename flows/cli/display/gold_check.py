@@ -138,11 +138,11 @@ def _undecided(verified: Verified) -> Iterator[Block]:
     sqls = {check.id: check.sql for check in verified.report.first_finished}
     unchecked = list(verified.unchecked)
     rows = tuple(
-        (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
+        (KINDS_IN_WORDS[kind], number(len(ids)), shorten(ids, MAX_IDS))
         for kind in KINDS
-        if (those := [name for name, decision in undecided.items() if kind in decision.kinds])
+        if (ids := [name for name, decision in undecided.items() if kind in decision.kinds])
     )
-    of = f"of {len(verified.decisions):,} golds that run"
+    total = f"of {len(verified.decisions):,} golds that run"
     caption = "a gold can have several causes"
     if unchecked:
         caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MAX_IDS)})"
@@ -151,12 +151,12 @@ def _undecided(verified: Verified) -> Iterator[Block]:
         blocks.append(Sentence((f"  {name} ", Span(f"({', '.join(decision.kinds)})", "quiet"))))
         blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
         first = decision.findings[0]
-        for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
-            rows_of_sql = "; ".join(str(row)[:120] for row in only) or "no row of its own"
+        for sql, own_rows in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
+            rows_of_sql = "; ".join(str(row)[:120] for row in own_rows) or "no row of its own"
             blocks.append(Sentence(f"    {rows_of_sql}  <- {' '.join(sql.split())[-90:]}"))
     if rest := and_more(list(undecided), MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
-    title = f"Result that the data do not decide: {len(undecided):,} {of}"
+    title = f"Result that the data do not decide: {len(undecided):,} {total}"
     if undecided:
         remark = "A score without them stands beside the headline with --set benchmark.find_undecided=true."
         blocks.append(Sentence(remark, "note"))
@@ -186,9 +186,9 @@ def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
         return
     blocks: list[Block] = []
     for check in checks[:MAX_LISTED]:
-        took = "" if check.seconds is None else f", {seconds(check.seconds)}"
-        why = f": {check.error}" if check.error else ""
-        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{took})", "quiet"), why)))
+        duration = "" if check.seconds is None else f", {seconds(check.seconds)}"
+        error = f": {check.error}" if check.error else ""
+        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{duration})", "quiet"), error)))
         blocks.append(Sentence(f"    {' '.join(check.sql.split())[:200]}", "note"))
     if rest := and_more(checks, MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
@@ -256,7 +256,7 @@ def key_document(checked: CheckedKey) -> Document:
     """Return the counts, the questions whose result differs or does not, and everything that is wrong."""
     key, benchmark = checked.key, checked.benchmark
     revision = f", revision {benchmark.revision} · rule {benchmark.rule}"
-    done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
+    actions = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
     listed = (
         (f"Another result than the official gold (rule {benchmark.rule})", checked.differing),
         (f"The result of the official gold (rule {benchmark.rule}), so that nothing changes", checked.same),
@@ -278,13 +278,13 @@ def key_document(checked: CheckedKey) -> Document:
         title = Span(counted(len(checked.problems), "problem"), "bad")
         blocks.append(Section(title, (Bullets(tuple(checked.problems)),), notes=True))
     else:
-        some = any(entry.sqls for entry in checked.entries)
-        blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
+        has_sql = any(entry.sqls for entry in checked.entries)
+        blocks.append(Sentence("Every SQL runs." if has_sql else "There is no SQL to run."))
     return Document(
         f"The key {key.name} changes {counted(len(checked.entries), 'question')}",
         tuple(blocks),
         (Span("Crosscheck · answer key of ", "quiet"), Span(benchmark.name, "strong"), revision),
-        done,
+        actions,
         "bad" if checked.problems else "",
         reading(
             Sentence(

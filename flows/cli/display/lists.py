@@ -45,9 +45,9 @@ def _print_blocks(table: QueryResult, console: Console) -> None:
 def _print_table(table: QueryResult, console: Console) -> None:
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(table.columns):
-        numbers = all(isinstance(row[index], int | float) for row in table.rows if row[index] is not None)
+        is_numeric = all(isinstance(row[index], int | float) for row in table.rows if row[index] is not None)
         grid.add_column(
-            Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
+            Text(visible(name)), justify="right" if is_numeric and table.rows else "left", overflow="fold"
         )
     for row in table.rows[:MAX_ROWS]:
         grid.add_row(*(Text(visible(_text(value))) for value in row))

@@ -65,21 +65,21 @@ def sweep_document(
     `file` is the page of the sweep; `page_of` returns the address of the page of a run, relative to it. "" for none.
     """
     headers = (
-        Column("combination", "text"), *((Column("settings", "text", under=True),) if _varied(sweep) else ()),
+        Column("combination", "text"), *((Column("settings", "text", under=True),) if _has_settings(sweep) else ()),
         Column("EX", brief=True), Column("right", under=True), Column("95 % interval", under=True, brief=True),
         Column("EX with its interval", "plot", axis=AXIS),
         Column("letters", "text", brief=True, help=f"Combinations that {LETTERS}"),
         Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
     )  # fmt: skip
-    rows = tuple(_row(done, sweep, page_of) for done in sweep.cells)
+    rows = tuple(_row(result, sweep, page_of) for result in sweep.cells)
     table = Table("Combinations", headers, rows, wide=True)
     priced = [
         Priced(
-            done.cell.name, Accuracy(record.score.correct, record.score.total), record.cost.from_scratch_usd
+            result.cell.name, Accuracy(record.score.correct, record.score.total), record.cost.from_scratch_usd
         )
-        for done in sweep.cells
-        if (record := done.evaluated) and record.cost.from_scratch_usd is not None
+        for result in sweep.cells
+        if (record := result.evaluated) and record.cost.from_scratch_usd is not None
     ]
     page = (Sentence(f"The page is {file}.", "note"),) if file else ()
     blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
@@ -90,7 +90,7 @@ def _matrix(sweep: Sweep) -> Iterator[Block]:
     """Yield the scores as a matrix of backbones and pipelines with their settings, if there are several of both."""
     if len(sweep.cells) < MIN_CELLS:
         return
-    cells = {_names_in_matrix(done.cell): done for done in sweep.cells}
+    cells = {_names_in_matrix(result.cell): result for result in sweep.cells}
     backbones, pipelines = (list(dict.fromkeys(names[axis] for names in cells)) for axis in (0, 1))
     if len(backbones) < 2 or len(pipelines) < 2:
         return
@@ -105,40 +105,41 @@ def _names_in_matrix(cell: Cell) -> tuple[str, str]:
     return cell.settings.backbone.name, " | ".join((cell.settings.pipeline.name, *cell.varied))
 
 
-def _score(done: CellResult, sweep: Sweep) -> str:
-    if done.evaluated is None:
+def _score(result: CellResult, sweep: Sweep) -> str:
+    if result.evaluated is None:
         return DASH
-    letters = sweep.standings.letters.get(done.cell.name, "")
-    return f"{percent(done.evaluated.score).removesuffix(' %')} {letters}".rstrip()
+    letters = sweep.standings.letters.get(result.cell.name, "")
+    return f"{percent(result.evaluated.score).removesuffix(' %')} {letters}".rstrip()
 
 
-def _row(done: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) -> tuple[ModelCell, ...]:
-    if done.evaluated is None:
-        unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
-        return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
-    record = done.evaluated
-    free = done.cell.free
+def _row(result: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) -> tuple[ModelCell, ...]:
+    if result.evaluated is None:
+        unknown = ("not evaluated", money(result.estimated.cost_usd), "", "", "")
+        return *_name_columns(result.cell, sweep), DASH, "", "", "", "", *unknown
+    record = result.evaluated
+    free = result.cell.free
     return (
-        *_names(done.cell, sweep),
+        *_name_columns(result.cell, sweep),
         percent(record.score),
         counts(record.score),
         interval_in_words(record.score),
         score_plot(("", record.score, "b")),
-        sweep.standings.letters.get(done.cell.name, ""),
-        "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),
-        money(done.estimated.cost_usd),
+        sweep.standings.letters.get(result.cell.name, ""),
+        "not in full" if result.problem else sweep.standings.against_best.get(result.cell.name, ""),
+        money(result.estimated.cost_usd),
         money(0.0 if free else record.cost.from_scratch_usd),
         money(0.0 if free or not record.cost.calls else record.cost.cost_usd),
         Span(record.run_id, "code", link=page_of(record)),
     )
 
 
-def _varied(sweep: Sweep) -> bool:
-    return any(done.cell.varied for done in sweep.cells)
+def _has_settings(sweep: Sweep) -> bool:
+    return any(result.cell.varied for result in sweep.cells)
 
 
-def _names(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
-    return (cell.settings.label, " | ".join(cell.varied)) if _varied(sweep) else (cell.name,)
+def _name_columns(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
+    """Return the name of a cell; in a sweep that varies settings, without them, and the settings after it."""
+    return (cell.settings.label, " | ".join(cell.varied)) if _has_settings(sweep) else (cell.name,)
 
 
 def _spent(budget: Budget) -> str:
@@ -177,8 +178,8 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     run = plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
-        there = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
-        return Document("", (Sentence(there),))
+        text = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
+        return Document("", (Sentence(text),))
     there = f"; {plan.count - missing} are there already" if missing < plan.count else ""
     blocks: list[Block] = [
         Sentence(

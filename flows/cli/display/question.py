@@ -39,10 +39,10 @@ def print_results(
     """Print at most so many `rows` of both results side by side: those that differ are marked and come first."""
     sides = (ShownResult("prediction", predicted, differing[0]), ShownResult("gold", gold, differing[1]))
     left = list(_lines(sides[0], rows, (console.width - 3) // 2))
-    wide = max(map(cell_len, left))
-    right = list(_lines(sides[1], rows, console.width - 3 - wide))
+    left_width = max(map(cell_len, left))
+    right = list(_lines(sides[1], rows, console.width - 3 - left_width))
     for left_line, right_line in zip_longest(left, right, fillvalue=""):
-        padding = " " * (wide - cell_len(left_line))
+        padding = " " * (left_width - cell_len(left_line))
         console.print(f"{left_line}{padding} | {right_line}".rstrip(), markup=False)
 
 
@@ -64,8 +64,8 @@ def _lines(side: ShownResult, rows: int, width: int) -> Iterator[str]:
     order = sorted(range(len(execution.rows)), key=lambda position: position not in differs)[:rows]
     for position in order:
         yield _cut((MARK if position in differs else margin) + _row(execution.rows[position]), width)
-    if (left := (execution.row_count or 0) - len(order)) > 0:
-        yield f"{margin}… {counted(left, 'more row')}"
+    if (remaining := (execution.row_count or 0) - len(order)) > 0:
+        yield f"{margin}… {counted(remaining, 'more row')}"
 
 
 def _row(values: Sequence[Any]) -> str:
@@ -95,15 +95,15 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
     if not records:
         return
     console.print("\n[bold]Conversation[/]")
-    seen: Counter[int | None] = Counter()
-    before: str | None = None
+    turn_counts: Counter[int | None] = Counter()
+    previous_sql: str | None = None
     for record in records:
         candidate = split_label(record.label)[1]
-        seen[candidate] += 1
+        turn_counts[candidate] += 1
         turn = _TURN.validate_python(record.value)
         judged = candidate in (None, 1)  # of several agents, the first one's turns are scored
-        verdict = view.score.stages.get(turn_step(seen[candidate])) if judged else None
-        same = seen[candidate] > 1 and turn.sql == before and turn.sql is not None
+        verdict = view.score.stages.get(turn_step(turn_counts[candidate])) if judged else None
+        same = turn_counts[candidate] > 1 and turn.sql == previous_sql and turn.sql is not None
         state = _state(turn, verdict, view.record.rule) + (", the same SQL as before" if same else "")
         submitted = ", submitted" if turn.submitted else ""
         spent = f"  [dim]{cost}[/]" if (cost := _spent(record)) else ""
@@ -111,16 +111,16 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         for note in (record.error, *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
-        if whole and seen[candidate] == 1:
+        if whole and turn_counts[candidate] == 1:
             _print_prompt(console, view, record)
         if turn.text.strip():
             print_text(console, "", turn.text, None if whole else TEXT_LINES)
         for call in turn.calls:
             _print_call(console, call, whole=whole)
-        if turn.sql and turn.sql != before and not any(call.sql == turn.sql for call in turn.calls):
+        if turn.sql and turn.sql != previous_sql and not any(call.sql == turn.sql for call in turn.calls):
             console.print("  [cyan]SQL after this turn[/]")
             print_sql(console, turn.sql)
-        before = turn.sql
+        previous_sql = turn.sql
 
 
 def _print_prompt(console: Console, view: QuestionView, record: StageRecord) -> None:
@@ -131,16 +131,16 @@ def _print_prompt(console: Console, view: QuestionView, record: StageRecord) -> 
             print_text(console, message.role, message.content, None)
 
 
-def print_text(console: Console, name: str, text: str, most: int | None) -> None:
+def print_text(console: Console, name: str, text: str, max_lines: int | None) -> None:
     """Print a text under a name, at most so many lines of the terminal's width; None: all."""
     lines = visible(text).strip().splitlines()
-    if most is not None:
+    if max_lines is not None:
         lines = [part for line in lines for part in chop_cells(line, console.width - 4) or [""]]
     if name:
         console.print(f"  [cyan]{literal(name)}[/]")
-    for line in lines[:most]:
+    for line in lines[:max_lines]:
         console.print(f"    {line}", markup=False)
-    if most is not None and (rest := len(lines[most:])):
+    if max_lines is not None and (rest := len(lines[max_lines:])):
         console.print(f"    [dim]… {counted(rest, 'more line')}[/]")
 
 
@@ -156,6 +156,7 @@ def _print_call(console: Console, call: ToolCall, *, whole: bool) -> None:
 
 
 def _state(turn: Turn, verdict: Verdict | None, rule: str) -> str:
+    """Return whether the SQL that an agent had after a turn is right, in words with their colour."""
     if turn.sql is None:
         return "[dim]no SQL yet[/]"
     if verdict is None:
@@ -197,8 +198,8 @@ def _print_head(console: Console, view: QuestionView) -> None:
     run = view.record
     about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
     if not view.score.executable:
-        lacking = "it has no gold" if view.score.final.gold_status == NO_GOLD else "the database was missing"
-        verdict = f"not scored: {lacking}"
+        reason = "it has no gold" if view.score.final.gold_status == NO_GOLD else "the database was missing"
+        verdict = f"not scored: {reason}"
     else:
         verdict = _mark(right=view.right)
     console.print(
@@ -214,9 +215,9 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     score, run = view.score, view.record
     console.print()
     if score.executable:
-        why = answer_in_words(score, run.rule).removeprefix("wrong: ")
-        if why != "right":
-            console.print(literal(why))
+        reason = answer_in_words(score, run.rule).removeprefix("wrong: ")
+        if reason != "right":
+            console.print(literal(reason))
         others = [
             f"{name} {_mark(right=right)}" for name, right in score.final.correct.items() if name != run.rule
         ]
@@ -224,8 +225,8 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
             console.print(f"other rules: {', '.join(others)}")
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")
-    for variant, now in view.variants.items():
-        state = "not counted" if now is None else _mark(right=now)
+    for variant, right in view.variants.items():
+        state = "not counted" if right is None else _mark(right=right)
         console.print(f"{literal(variant.title)}: {state}")
     _print_keys(console, view)
     if opinion := score.opinion:
@@ -273,19 +274,19 @@ def _print_stages(console: Console, view: QuestionView) -> None:
     candidates = [candidate for candidate in view.score.outcome.candidates if not is_turn(candidate.stage)]
     if candidates:
         console.print("\n[bold]SQL by stage[/]")
-    before: str | None = None
+    previous_sql: str | None = None
     for position, candidate in enumerate(candidates):
         verdict = view.score.stages.get(candidate.stage)
         state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.record.rule))
         if verdict is not None and verdict.status != "ok":
             state += f", {literal(verdict.status)}" + (f": {literal(verdict.error)}" if verdict.error else "")
-        same = position and candidate.sql == before
+        same = position and candidate.sql == previous_sql
         console.print(f"{literal(candidate.stage)}  {state}{', the same SQL' if same else ''}")
         if not same and candidate.sql != view.score.outcome.sql:
-            print_sql(console, candidate.sql, before)
+            print_sql(console, candidate.sql, previous_sql)
         elif not same:
             console.print("    [dim]the predicted SQL above[/]")
-        before = candidate.sql
+        previous_sql = candidate.sql
 
 
 def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
@@ -330,8 +331,8 @@ def _print_model_call(console: Console, view: QuestionView, call: Call, *, whole
         console.print("  [dim]prompt and reply are not stored[/]")
     elif whole:
         for message in exchange.messages:
-            print_text(console, message.role, message.content, most=None)
-        print_text(console, "reply", exchange.reply, most=None)
+            print_text(console, message.role, message.content, max_lines=None)
+        print_text(console, "reply", exchange.reply, max_lines=None)
 
 
 def _mark(*, right: bool) -> str:
@@ -379,5 +380,6 @@ def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) ->
 
 
 def _why(view: RunView, row: QuestionScore) -> str:
+    """Return the kind of a question's failure, else the causes of its wrong answer, else its status."""
     failure = row.outcome.failure
     return failure.kind if failure else ", ".join(causes_of(view, row)) or row.status

@@ -198,14 +198,14 @@ def test_files_in_use_are_not_rewritten_but_old_rows_go(home: Home) -> None:
 def test_a_cleaning_that_was_killed_is_continued(
     home: Home, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    keep, attempted, done = Keep(age="30d", runs=1, rows=False), storage._attempted, count()
+    keep, attempted, done = Keep(age="30d", runs=1, rows=False), storage._problems_in, count()
 
     def die_after(store: FolderStore, work: Any) -> Any:
         if next(done) == steps:
             raise KeyboardInterrupt
         return attempted(store, work)
 
-    monkeypatch.setattr(storage, "_attempted", die_after)
+    monkeypatch.setattr(storage, "_problems_in", die_after)
     with pytest.raises(KeyboardInterrupt):
         clean(open_folder(home, keep))
     monkeypatch.undo()
