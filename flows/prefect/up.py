@@ -110,7 +110,7 @@ class Service:
         self.process = None
         self.healthy = False
         self.changed_at = time.monotonic()
-        self.early_exits = self.early_exits + 1 if uptime < EARLY_EXIT_S else 1
+        self.early_exits = self.early_exits + 1 if uptime < EARLY_EXIT_S else 0
         if self.early_exits >= MAX_EARLY_EXITS:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
             last_lines = lines[-_LOG_LINES_SHOWN:]

@@ -125,8 +125,6 @@ def plain(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
 
 def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) -> float:
     """Send requests as tasks of a Prefect flow; return the seconds until all task runs are recorded."""
-    from uuid import UUID
-
     from flows.prefect.flow_runs import wait_until_recorded
     from flows.prefect.server import LocalServer
     from flows.prefect.settings import CLIENT, apply
@@ -155,7 +153,7 @@ def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
                 settings = BackboneSettings(name="local", model="local", base_url=url, concurrency=in_flight)
                 async with EndpointBackbone(settings) as client:
                     await asyncio.gather(*(work(client) for _ in range(min(in_flight, chains))))
-                await wait_until_recorded(UUID(str(flow_run.id)), len(requests), Control())
+                await wait_until_recorded(len(requests), Control(flow_run=str(flow_run.id)))
 
             started = time.perf_counter()
             asyncio.run(evaluate())

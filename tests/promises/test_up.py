@@ -99,3 +99,20 @@ def test_taken_chosendying_servers_and_closing_terminals_are_survived_or_said(
         thing = Service("thing", words, environment, tmp_path / "thing.log", lambda: True)
         with pytest.raises(ServiceFailedError, match="no space left"), stopping([thing]):
             wait_until(lambda: thing.update(print) and False)
+
+
+def test_the_end_of_a_long_run_is_no_early_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    thing = Service(
+        "thing", (sys.executable, "-S", "-c", ""), dict(os.environ), tmp_path / "log", lambda: True
+    )
+    monkeypatch.setattr(up, "RESTART_DELAY_S", 0.01)
+    counts = []
+    for early_exit_s in (3600.0, 0.0, 3600.0):
+        monkeypatch.setattr(up, "EARLY_EXIT_S", early_exit_s)
+        ended = len(counts)
+        wait_until(
+            lambda ended=ended: (
+                thing.update(lambda _: counts.append(thing.early_exits)) or len(counts) > ended
+            )
+        )
+    assert counts == [1, 0, 1]

@@ -196,7 +196,8 @@ def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             if not HOSTS.fullmatch(self.headers.get("Host", "")):
-                self._answer(HTTPStatus.FORBIDDEN, problem_page(f"Open it as http://{LOCALHOST}:{port}/."))
+                address = f"http://{LOCALHOST}:{self.connection.getsockname()[1]}/"
+                self._answer(HTTPStatus.FORBIDDEN, problem_page(f"Open it as {address}."))
                 return
             try:
                 self._answer(HTTPStatus.OK, viewer.page(urlsplit(self.path).path))

@@ -103,7 +103,8 @@ def test_what_cannot_be_shown_is_said_in_a_page(get: Get) -> None:
 
 def test_another_site_cannot_read_the_pages_and_nothing_can_be_changed(get: Get) -> None:
     for host in ("evil.example:7800", "localhost.evil.example", "[", ""):
-        assert get("/", host=host)[0] == 403
+        status, page = get("/", host=host)
+        assert status == 403 and re.search(r"Open it as http://127\.0\.0\.1:[1-9]", Page(page).text)
     for host in ("127.0.0.1:7800", "[::1]:7800", "localhost"):
         assert get("/", host=host)[0] == 200
     assert get("/", method="POST")[0] == 501
