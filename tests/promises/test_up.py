@@ -102,17 +102,16 @@ def test_taken_chosendying_servers_and_closing_terminals_are_survived_or_said(
 
 
 def test_the_end_of_a_long_run_is_no_early_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    thing = Service(
-        "thing", (sys.executable, "-S", "-c", ""), dict(os.environ), tmp_path / "log", lambda: True
-    )
+    words = (sys.executable, "-S", "-c", "")
+    thing = Service("thing", words, dict(os.environ), tmp_path / "log", is_healthy=lambda: False)
     monkeypatch.setattr(up, "RESTART_DELAY_S", 0.01)
-    counts = []
-    for early_exit_s in (3600.0, 0.0, 3600.0):
+    counts: list[int] = []
+
+    def has_ended(times: int) -> bool:
+        thing.update(lambda _: counts.append(thing.early_exits))
+        return len(counts) == times
+
+    for times, early_exit_s in enumerate((3600.0, 0.0, 3600.0), 1):
         monkeypatch.setattr(up, "EARLY_EXIT_S", early_exit_s)
-        ended = len(counts)
-        wait_until(
-            lambda ended=ended: (
-                thing.update(lambda _: counts.append(thing.early_exits)) or len(counts) > ended
-            )
-        )
+        wait_until(lambda times=times: has_ended(times))  # type: ignore[misc]
     assert counts == [1, 0, 1]
