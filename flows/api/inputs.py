@@ -101,7 +101,7 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
     if isinstance(predictions, str | Path):
         yield Path(predictions).expanduser()
         return
-    if not mapping("predictions", predictions, {"1": "SELECT 1"}):
+    if not mapping("predictions", predictions, example={"1": "SELECT 1"}):
         raise DataError("predictions={}: there is no prediction to score.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"

@@ -137,7 +137,10 @@ def _sea_settings(run: RunRecord) -> SeaSqlSettings:
 def _without_evaluated(
     rows: Sequence[QuestionScore], evaluated: Sequence[Benchmark], pairs: TrainingPairs
 ) -> list[QuestionScore]:
-    """Return the questions with a gold whose text and gold no evaluated benchmark has, in any database."""
+    """Return the questions with a gold, each once, whose text and gold no evaluated benchmark has, in any database.
+
+    `pairs` counts those that are left out.
+    """
     examples: dict[Demonstration, QuestionScore] = {}
     for row in rows:
         question = row.question

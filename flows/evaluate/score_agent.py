@@ -379,7 +379,8 @@ class _AgentRun:
 
     async def _answer(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
         """Run the agent on a question until it returns, and return the line of the file."""
-        for attempt in range(1, int(self.settings.attempts) + 1):
+        max_attempts = int(self.settings.attempts)  # the caller's, who may have written 3.0
+        for attempt in range(1, max_attempts + 1):
             source = self.databases[question.database_id]
             timeout_s = self.settings.benchmark.timeout_s
             database = AgentDatabase(source, workers, asyncio.get_running_loop(), timeout_s)
@@ -396,9 +397,9 @@ class _AgentRun:
                 reason = described(error)
             finally:
                 database.close("the time for this question is over")
-            if attempt < self.settings.attempts:
+            if attempt < max_attempts:
                 await asyncio.sleep(PAUSE_S * 2 ** (attempt - 1))
-        attempts = f" ({counted(int(self.settings.attempts), 'attempt')})"
+        attempts = f" ({counted(max_attempts, 'attempt')})"
         return head | {"turns": database.turns, "sql": None, "failure": f"{reason}{attempts}"}
 
     def _start(self, question: Question, database: AgentDatabase) -> "Future[Any]":

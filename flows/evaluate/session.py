@@ -403,6 +403,7 @@ class Session:
             raise RuntimeError(
                 f"every question failed; the first: {failures[0].message}{self._note_paid(outcomes)}"
             )
+        # Calls that had replies are a result, such as a model that never writes SQL, unless the endpoint broke off.
         if any(record.calls for outcome in outcomes for record in outcome.stages):
             if answers.fatal:
                 raise BackboneError(f"{answers.fatal}{self._note_paid(outcomes)}", transient=True, fatal=True)

@@ -43,11 +43,10 @@ _import_lock = threading.RLock()
 def importing() -> Iterator[None]:
     """Do not search for garbage while the body imports large libraries, and never in what exists at its end.
 
-    Threads import one after the other: libraries that two threads begin to import may see each other half imported. A
-    process that does not search seldom belongs to a user's program, and searches as always.
+    Threads import one after the other: libraries that two threads begin to import may see each other half imported.
     """
     with _import_lock:
-        if gc.get_threshold() != SELDOM:
+        if gc.get_threshold() != SELDOM:  # a user's program, which searches as always
             yield
             return
         gc.disable()

@@ -185,7 +185,7 @@ class Template:
         return True
 
     def keep(self, database: Path) -> None:
-        """Keep a new database that has no content yet; where the cache folder cannot be written, none is kept."""
+        """Keep a new database without content as the template; if the cache folder cannot be written, none is kept."""
         try:
             with (
                 atomic_create(self.file) as draft,

@@ -83,7 +83,8 @@ def question_item(
 ) -> QuestionItem:
     """Return a flipped question with both answers and the gold, which a page may `fold`.
 
-    `names` are those of the runs; `by` is the end of the badge, which begins with what happened.
+    `names` are those of the runs: "A" and "B", or others, of which the first has no colour. `by` is the end of the
+    badge, which begins with what happened.
     """
 
     def answer(name: str, tone: Tone, own: ComparedAnswer, other: ComparedAnswer) -> AnswerBlock:

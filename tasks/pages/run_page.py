@@ -361,6 +361,7 @@ def _opinion(row: QuestionScore) -> tuple[Block, ...]:
 
 
 def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:
+    """Yield the golds of each answer key that changes the question, with its reason, which a key must state."""
     for name, verdict in row.keys.items():
         if verdict.change == "absent":
             continue

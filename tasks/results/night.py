@@ -354,12 +354,12 @@ class Night:
     @property
     def verdict(self) -> str:
         """What was found, in one or two sentences."""
-        clauses = [
-            f"{len(names)} of {self._counted} {agreeing(verb, len(names))} {clause}: {', '.join(names)}"
-            + (self._problems(verdict) if verdict in INCOMPLETE else "")  # why they were not completed
-            for verdict, (verb, clause) in _CLAUSES.items()
-            if (names := [entry.named for entry in self.entries if entry.verdict == verdict])
-        ]
+        clauses = []
+        for kind, (verb, clause) in _CLAUSES.items():
+            if names := [entry.named for entry in self.entries if entry.verdict == kind]:
+                subject = f"{len(names)} of {self._counted} {agreeing(verb, len(names))}"
+                reasons = self._problems(kind) if kind in INCOMPLETE else ""
+                clauses.append(f"{subject} {clause}: {', '.join(names)}{reasons}")
         if clauses:
             conclusion = f"{'; '.join(clauses)}{self._rest}."
         elif self.colour == "No baseline yet":

@@ -287,7 +287,7 @@ class RunRecord(RunHeader):
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can answer some failed questions.
+        """0 when finished; 3 when a re-run can answer some failed questions, or brought no new answer itself.
 
         Else 2 when a user's own metric failed, or the recording was not written.
         """
@@ -295,7 +295,7 @@ class RunRecord(RunHeader):
             return ExitCode.TRY_AGAIN
         unmeasured = any(
             isinstance(metric, dict) and metric.keys() == {"error"} for metric in self.metrics.values()
-        )
+        )  # as `tasks.scoring.metric.measure` writes a metric that failed
         refused = "refused" in (self.recorded or {})
         return ExitCode.BAD_INPUT if unmeasured or refused else ExitCode.DONE
 

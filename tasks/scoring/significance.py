@@ -350,7 +350,11 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
 
 
 def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
-    """Return the exact unconditional p-value of the hypothesis that B is worse than A by the margin."""
+    """Return the exact unconditional p-value of the hypothesis that B is worse than A by the margin.
+
+    It is the largest probability of a score of at least the observed one, over all rates of fixed questions; the grid of
+    rates is refined once around the largest.
+    """
     import numpy as np
     from scipy.stats import binom
 
@@ -363,7 +367,7 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
         tail = binom.cdf(most_broken[reaching], questions - reaching, broken_of_others)
         return float(binom.pmf(reaching, questions, rate) @ tail)
 
-    end = (1 - margin) / 2
+    end = (1 - margin) / 2  # at this rate, the fixed and the broken questions, more by the margin, are all
     rates = np.sort(
         np.concatenate([np.linspace(0.0, end, _GRID), np.geomspace(end / 1e5, end / _GRID, _GRID // 2)])
     )

@@ -64,13 +64,13 @@ def load_yaml(text: str) -> Any:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
-            _values(node, {})
+            _count_values(node, {})  # which refuses aliases within themselves, and too many values
         return yaml.safe_load(text)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
 
 
-def _values(node: yaml.Node, counted: dict[int, int]) -> int:
+def _count_values(node: yaml.Node, counted: dict[int, int]) -> int:
     """Return the number of values of a node; `counted` holds those of nodes by id, 0 for one that is being read."""
     if id(node) in counted:
         if not counted[id(node)]:
@@ -82,7 +82,7 @@ def _values(node: yaml.Node, counted: dict[int, int]) -> int:
     parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
     if isinstance(node, yaml.MappingNode):
         parts = [part for pair in node.value for part in pair]
-    counted[id(node)] = 1 + sum(_values(part, counted) for part in parts)
+    counted[id(node)] = 1 + sum(_count_values(part, counted) for part in parts)
     if counted[id(node)] > MAX_VALUES:
         raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
     return counted[id(node)]

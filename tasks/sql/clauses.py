@@ -348,7 +348,7 @@ def count_nested(query: Clauses) -> int:
 def count_extras(query: Clauses) -> int:
     """Count how many of these occur more than once: aggregates, selected columns, conditions, groups.
 
-    As published, a negated condition counts as an aggregate, and one in HAVING only if there are several.
+    As published, a negated condition counts as an aggregate, and so does each AND or OR in HAVING.
     """
     aggregates = (
         sum(term.aggregated for term in query.select)

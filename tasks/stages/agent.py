@@ -153,11 +153,12 @@ class TextMode(Mode):
         return before.strip()[:MAX_TEXT], tuple(actions)
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """Return the reply with its actions, and their results as a message of the user."""
+        """Return the reply with its actions, and their results as a message of the user; without actions, a reminder."""
         if not turn.calls:
             return Message("assistant", turn.text or EMPTY_REPLY), Message("user", _block("reminder_text"))
         lines = [turn.text] if turn.text else []
         for call in turn.calls:
+            # SQL with a fence in it would end the block of the action
             content = call.sql if call.sql and "```" not in call.sql else call.arguments
             lines.append(f"```{call.name}\n{content}\n```")
         results = _block("results", calls=turn.calls)

@@ -204,15 +204,16 @@ def _show(
     pages: NightPages | None = None,
     deployed: str = "",
 ) -> None:
+    """Print the status, with the last nightly run, and its pages in MLflow where a server shows them."""
     from dataclasses import asdict
 
     from pydantic_core import to_jsonable_python
 
     served = pages if pages and pages.served else None
-    result: dict[str, Any] | None = None
+    last_as_json: dict[str, Any] | None = None
     if last:
-        result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
-    value = to_jsonable_python(asdict(status) | {"last": result})
+        last_as_json = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
+    value = to_jsonable_python(asdict(status) | {"last": last_as_json})
     arguments.emit(value, _document(status, last, served, deployed))
 
 

@@ -240,6 +240,7 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
 
 
 def _print_keys(console: Console, view: QuestionView) -> None:
+    """Print what each answer key says of the question."""
     for name, verdict in view.score.keys.items():
         console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[verdict.change]}")
         if verdict.change == "other_text":

@@ -144,8 +144,8 @@ def refusal_of(
     if 300 <= status < 400:
         moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
-    # A body that names a parameter decides, whatever the status: some servers refuse with 500. Words alone do not in
-    # an answer that says to come back.
+    # A body that names a parameter decides, whatever the status: some servers refuse with 500. In an answer that says
+    # to come back, words without a parameter's name decide nothing.
     may_pass = status in _RATE_LIMITS or status in _PASSING
     if not may_pass and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
         return Refusal("request", message, _SHORTER)

@@ -118,6 +118,7 @@ class Queue:
             try:
                 yield
                 answered = asyncio.get_running_loop().time()
+                # the server may have begun these only now
                 for later in self._limits[self._limits.index(limit) + 1 :]:
                     later.renew(answered)
             finally:

@@ -164,8 +164,8 @@ def _is_query(text: str, start: int) -> bool:
 def _in_sentence(text: str, start: int) -> str:
     """Return the query that starts there, up to where prose goes on.
 
-    A query directly after one backquote or double quote ends before the last such character of its paragraph. After
-    two or more of them, or where none follows, it ends as any other query.
+    A query directly after one backquote or double quote ends before the last such character of its paragraph, since
+    names within it may be quoted alike. After two or more of them, or where none follows, it ends as any other query.
     """
     sql = text[start:]
     quote = text[start - 1 : start]  # "" at the start of the text

@@ -130,6 +130,7 @@ def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
 
 
 def _record(number: int, turn: Turn, call: Call | None, identity: str) -> StageRecord:
+    """Return the record of a turn as plain JSON; `identity` stands for the call's request, which no file has."""
     request = hashlib.sha256(identity.encode()).hexdigest()
     return StageRecord(
         TURN,

@@ -208,13 +208,13 @@ def _facts(call: Call) -> dict[str, Any]:
 def _usage(call: Call, *, paid: bool) -> dict[str, Any]:
     """Return what MLflow adds up: the tokens that this run paid for, and their cost.
 
-    Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
+    Of a model without a cost, MLflow would compute one from its own list of prices, all input at the full price. So where
+    the cost is unknown, MLflow is not told the model, whose name the span has.
     """
     sent, received = call.usage.input, call.usage.output
-    attributes: dict[str, Any] = {
-        "mlflow.llm.model": call.model or "model",
-        "mlflow.message.format": "openai",
-    }
+    attributes: dict[str, Any] = {"mlflow.message.format": "openai"}
+    if not paid or call.cost_usd is not None:
+        attributes["mlflow.llm.model"] = call.model or "model"
     if paid and sent is not None and received is not None:
         attributes["mlflow.chat.tokenUsage"] = _known(
             input_tokens=sent,

@@ -300,7 +300,7 @@ class WarehouseFile:
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
         attempts = Retrying(
-            retry=retry_if_exception_type(duckdb.Error),
+            retry=retry_if_exception_type(duckdb.Error),  # as `_connect_once` raises it
             stop=stop_after_delay(self.wait_s),
             wait=wait_random_exponential(multiplier=0.02, max=1.0),
             reraise=True,

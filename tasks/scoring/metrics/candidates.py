@@ -44,8 +44,7 @@ def pass_at_k(right: Sequence[bool], k: int) -> float:
 def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
     """Return the probability that the vote among k candidates chooses a right one.
 
-    Of the C(n, k) subsets those in which the vote (`Ballot.winner`) chooses a candidate are counted, for each
-    candidate, without going through them.
+    `chosen_at_k` gives, for each candidate, in how many of the C(n, k) subsets the vote (`Ballot.winner`) chooses it.
 
     >>> ballot = Ballot(("ok",) * 3, (0, 1, 1))
     >>> majority_at_k(ballot, [True, False, False], 1), majority_at_k(ballot, [True, False, False], 3)

@@ -1,11 +1,13 @@
 """The money of a run, against what the server itself has counted: paid, and from scratch."""
 
 import json
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from tests.support.command_line import CommandLine
+from tests.support.demo import write_backbone
 from tests.support.fake_openai import Behaviour, FakeOpenAI
 
 pytestmark = pytest.mark.slow
@@ -71,3 +73,19 @@ def test_the_forecast_stands_beside_the_cost_that_the_server_charged(
     assert forecast["calls"] == record["cost"]["calls"] == len(model.requests)
     assert "forecast: $" in ran.out and "times the forecast" in ran.out
     assert f"Forecast without cached replies: {forecast['calls']} calls" in ran.err
+
+
+def test_mlflow_invents_no_cost_where_the_price_is_unknown(
+    demo: CommandLine, model: FakeOpenAI, tmp_path: Path
+) -> None:
+    """MLflow has a list of prices of its own, in which this model is."""
+    backbone = write_backbone(tmp_path / "gpt.yaml", model, model="gpt-4o", prices=None)
+    ran = demo.run("evaluate", "--pipeline", "zero-shot", "--limit", "2", "--backbone", backbone)
+    assert "paid unknown (2 calls paid" in ran.out
+    client = MlflowClient(f"sqlite:///{demo.home / 'mlflow.db'}")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    traces = client.search_traces(locations=experiments, max_results=2, order_by=["timestamp_ms DESC"])
+    for trace in traces:
+        assert "mlflow.trace.cost" not in trace.info.trace_metadata
+        assert json.loads(trace.info.trace_metadata["mlflow.trace.tokenUsage"])["output_tokens"] > 0
+        assert [span.llm_cost for span in trace.data.spans] == [None] * len(trace.data.spans)
