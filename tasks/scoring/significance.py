@@ -352,8 +352,8 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
 def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
     """Return the exact unconditional p-value of the hypothesis that B is worse than A by the margin.
 
-    It is the largest probability of a score of at least the observed one, over all rates of fixed questions; the grid of
-    rates is refined once around the largest.
+    It is the largest probability of a score of at least the observed one, over all rates of fixed questions; the grid
+    of rates is refined once around the largest.
     """
     import numpy as np
     from scipy.stats import binom

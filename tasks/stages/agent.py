@@ -153,7 +153,7 @@ class TextMode(Mode):
         return before.strip()[:MAX_TEXT], tuple(actions)
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """Return the reply with its actions, and their results as a message of the user; without actions, a reminder."""
+        """Return the reply and, as a message of the user, the results of its actions or, without any, a reminder."""
         if not turn.calls:
             return Message("assistant", turn.text or EMPTY_REPLY), Message("user", _block("reminder_text"))
         lines = [turn.text] if turn.text else []
