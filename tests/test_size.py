@@ -12,24 +12,24 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 918,
-    "flows/cli": 4_856,
-    "flows/evaluate": 7_088,
+    "flows/cli": 4_858,
+    "flows/evaluate": 7_093,
     "flows/matrix": 1_154,
     "flows/pipelines": 974,
     "flows/prefect": 2_507,
-    "flows/runtime": 890,
-    "tasks/backbone": 7_878,
-    "tasks/benchmarks": 3_837,
+    "flows/runtime": 889,
+    "tasks/backbone": 7_879,
+    "tasks/benchmarks": 3_838,
     "tasks/core": 1_421,
     "tasks/database": 5_707,
     "tasks/documents": 1_368,
-    "tasks/pages": 2_859,
+    "tasks/pages": 2_861,
     "tasks/results": 6_733,
     "tasks/retrieval": 1_560,
-    "tasks/scoring": 5_387,
+    "tasks/scoring": 5_390,
     "tasks/settings": 2_167,
     "tasks/sql": 2_442,
-    "tasks/stages": 3_372,
+    "tasks/stages": 3_373,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 312
