@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,26 +17,27 @@ QUESTIONS = 20
 SERVERS = {"openai": FakeOpenAIBatches, "anthropic": FakeAnthropicBatches}
 KILLS = PROMISES["batches"].faults // len(SERVERS)
 """SIGKILLs for each protocol."""
+CALLS = 15
+"""A process is killed after fewer HTTP requests than this: about as many as one makes that is let alone."""
 EXPECTED = sorted(f"reply to: {stage} {n}" for stage in ("first", "second") for n in range(QUESTIONS))
 
 
-def killed_or_ended(arguments: list[str], begun: Path, limit: float | None) -> tuple[bool, str]:
-    """Run the process, and kill it so many seconds after its first request.
+def killed_or_ended(
+    arguments: list[str], begun: Path, reached: Callable[[], bool] | None
+) -> tuple[bool, str]:
+    """Run the process, and kill it when it has begun and the server has reached a state; None: let it end.
 
     Returns:
         Whether it was killed, and its output.
     """
     process = start_module("tests.support.batch_process", arguments, os.environ)
-    while not begun.exists() and process.poll() is None:
-        time.sleep(0.005)
-    begun.unlink(missing_ok=True)
-    end = time.monotonic() + (limit or 0)
-    while limit is not None and process.poll() is None and time.monotonic() < end:
+    while reached and process.poll() is None and not (begun.exists() and reached()):
         time.sleep(0.002)
-    killed = limit is not None and process.poll() is None
+    killed = reached is not None and process.poll() is None
     if killed:
         process.kill()
     output, _ = process.communicate(timeout=60)
+    begun.unlink(missing_ok=True)
     return killed, output
 
 
@@ -53,8 +55,9 @@ def test_nothing_is_bought_twice_by_processes_that_are_killed(tmp_path: Path, co
                 server.seconds = 0.3
                 arguments = [kind, server.base_url, str(folder), str(QUESTIONS)]
                 while killed:
-                    limit = dice.uniform(0.0, 1.0) if kills < KILLS else None
-                    killed, output = killed_or_ended(arguments, folder / "begun", limit)
+                    last = server.arrived + dice.randrange(CALLS)
+                    reached = (lambda last=last: server.arrived >= last) if kills < KILLS else None
+                    killed, output = killed_or_ended(arguments, folder / "begun", reached)
                     if killed:
                         kills += 1
                         names.append(f"{kind}, kill {kills}")

@@ -212,6 +212,7 @@ class FakeOpenAI:
         self.keep = True
         self.capacity: int | None = None
         self.requests: list[Received] = []
+        self.arrived = 0  # HTTP requests of any kind
         self.in_flight = 0
         self.most_in_flight = 0
         self.one_at_a_time = False
@@ -313,6 +314,7 @@ class FakeOpenAI:
         }
         payload = await reader.readexactly(int(headers.get("content-length", 0)))
         async with self._working if self.one_at_a_time else nullcontext():
+            self.arrived += 1
             return await self._answered(first, headers, payload, writer)
 
     async def _answered(
