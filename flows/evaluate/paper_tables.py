@@ -17,13 +17,12 @@ from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.build_report import by_grade, stage_names
 from tasks.scoring.cost import total
 from tasks.scoring.linking import printed_recall
+from tasks.scoring.metrics.efficiency import TITLES
 from tasks.scoring.report import QuestionScore, Ratio, is_right
 
 TOTAL = "total"
 SQL2 = "augmented_sql"
 """Stage that writes what the RSL-SQL paper calls SQL2."""
-TIMES = {"ves": "VES", "ves_fetched": "VES with fetching", "r_ves": "R-VES", "ves_steps": "ves_steps"}
-"""Title by key of the metric `efficiency`."""
 Cell = Ratio | float | Mapping[str, Any] | str | None
 """A share with its counts, a number, a mean with its range, or a text; None: unknown."""
 
@@ -211,7 +210,7 @@ def _efficiency(runs: Sequence[PaperRun]) -> PaperTable:
     for run in runs:
         efficiency = run.record.metrics.get("efficiency") or {}
         by_difficulty = efficiency.get("by_difficulty") or {}
-        for key, name in TIMES.items():
+        for key, name in TITLES.items():
             cells = [
                 efficiency.get(key) if grade == TOTAL else by_difficulty.get(grade, {}).get(key)
                 for grade in grades

@@ -166,7 +166,7 @@ def _stage_names(rows: Iterable[QuestionScore]) -> set[str]:
 
 
 def _rerun_spec(old: Outcome, settings: RerunSettings, attempt: int) -> RerunSpec:
-    """Return how a question is asked again: with a fresh sampling, from a stage on, or continuing its last sampling."""
+    """Return how to repeat a question: with a new sample, from a stage on, or by continuing its last attempt."""
     latest_first = tuple(reversed(old.samples))
     if settings.fresh:
         return RerunSpec(attempt, latest_first if settings.from_stage else (), settings.from_stage or "")

@@ -88,7 +88,7 @@ async def open_backbone(
 
 
 async def _wind_down_at(stop: asyncio.Event | None, backbone: MeteredBackbone) -> None:
-    """Send nothing more from the moment at which the user stops the run: what waits for a place was not sent yet."""
+    """Send no further request once the user stops the run, not even one that waits for others in flight."""
     if stop:
         await stop.wait()
         backbone.wind_down()

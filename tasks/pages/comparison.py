@@ -83,8 +83,8 @@ def question_item(
 ) -> QuestionItem:
     """Return a flipped question with both answers and the gold, which a page may `fold`.
 
-    `names` are those of the runs: "A" and "B", or others, of which the first has no colour. `by` is the end of the
-    badge, which begins with what happened.
+    `names` are the names of the two runs. If they are not "A" and "B", the first one has no colour. The badge says
+    "fixed" or "broken", followed by `by`.
     """
 
     def answer(name: str, tone: Tone, own: ComparedAnswer, other: ComparedAnswer) -> AnswerBlock:

@@ -44,7 +44,8 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import CONFIDENCE
 from tasks.settings.choices import QuestionSelection
 
-_PATIENCE = datetime.timedelta(hours=1)  # after its expected start, before which no nightly run is overdue
+_PATIENCE = datetime.timedelta(hours=1)
+"""A nightly run is overdue at the earliest this long after its expected start."""
 
 
 def facts(night: Night) -> Iterator[tuple[str, str]]:

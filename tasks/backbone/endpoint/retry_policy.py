@@ -123,7 +123,7 @@ class RetryPolicy:
         return RetryDecision(self._pause(refusal, requests, now))
 
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
-        """Return the seconds before a refused request is sent again: more each time, and no less than it asked for."""
+        """Return the seconds to wait before a retry: they grow with each attempt, and respect Retry-After."""
         jitter = random.uniform(0.5, 1.0)
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
         if refusal.retry_after_s is not None:

@@ -208,8 +208,8 @@ def _facts(call: Call) -> dict[str, Any]:
 def _usage(call: Call, *, paid: bool) -> dict[str, Any]:
     """Return what MLflow adds up: the tokens that this run paid for, and their cost.
 
-    Where a model has no cost, MLflow computes one from its own list of prices, with all input at the full price. So
-    where the cost is unknown, MLflow is not told the model; the name of the span still says it.
+    If a span names a model but no cost, MLflow computes a cost from its own price list, without the discount for cached
+    input. Therefore, where the cost is unknown, the span has no model attribute; its name still contains the model.
     """
     sent, received = call.usage.input, call.usage.output
     attributes: dict[str, Any] = {"mlflow.message.format": "openai"}

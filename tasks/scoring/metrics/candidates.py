@@ -203,8 +203,8 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     ]
     n = data["n"]
     header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
-    asked = data["curve"][0]["pass"]["total"]
-    caption = f"means over {counted(int(asked), 'question')}"
+    questions = int(data["curve"][0]["pass"]["total"])
+    caption = f"means over {counted(questions, 'question')}"
     tables = [Table(f"k of {n} candidates per question", header, tuple(rows), caption)]
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")

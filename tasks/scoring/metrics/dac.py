@@ -263,7 +263,7 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
-    """Return how often SEA-SQL's eliminator was asked, and what it changed; each question counts once."""
+    """Count the questions for which SEA-SQL called its eliminator, and those whose SQL this changed."""
     outcomes = Counter(
         elimination.outcome
         for score in scored

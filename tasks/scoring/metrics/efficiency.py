@@ -47,6 +47,8 @@ SCORES: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]] = {
     "r_ves": ("fetched", r_ves_of),
 }
 """Scores of run times: of which field of `Timings`, and how one follows from the ratios of an answer."""
+TITLES = {"ves": "VES", "ves_fetched": "VES with fetching", "r_ves": "R-VES", "ves_steps": "ves_steps"}
+"""Titles of the scores on screens, pages and in the papers' tables, by their key in the metric's data."""
 
 
 @metric("Efficiency", unit="points", order=70)
@@ -84,9 +86,8 @@ def efficiency(run: ScoredRun) -> Measurement | None:
 
 
 def _headline(score: Mapping[str, Any]) -> dict[str, float]:
-    spreads = {"VES": score["ves"], "VES with fetching": score["ves_fetched"], "R-VES": score["r_ves"]}
-    means = {title: spread["mean"] for title, spread in spreads.items() if spread}
-    return means if score["ves_steps"] is None else means | {"ves_steps": score["ves_steps"]}
+    known = {key: score[key] for key in TITLES if score[key] is not None}
+    return {TITLES[key]: value["mean"] if key in SCORES else value for key, value in known.items()}
 
 
 def _reward(timings: Timings | None) -> float:
