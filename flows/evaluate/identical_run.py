@@ -17,10 +17,10 @@ from tasks.backbone.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions
 from tasks.database.engine import engine_of
+from tasks.results.build_record import NO_ANSWER
 from tasks.results.mlflow.store import find_store
 from tasks.results.run_record import DATABASES_CHANGED, KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.build_report import NO_ANSWER
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 

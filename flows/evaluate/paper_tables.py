@@ -14,7 +14,7 @@ from tasks.core.wording import UNKNOWN, counted, percent_and_counts, points
 from tasks.database.schema import Schema
 from tasks.documents.model import Column, Table
 from tasks.results.run_record import FINISHED, RunRecord
-from tasks.scoring.build_report import by_grade, stage_names
+from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.cost import total
 from tasks.scoring.linking import printed_recall
 from tasks.scoring.metrics.efficiency import TITLES

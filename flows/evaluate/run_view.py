@@ -12,7 +12,6 @@ from tasks.core.errors import CrosscheckError
 from tasks.pages.run_page import RunView, causes_of
 from tasks.results.build_record import record_of
 from tasks.results.run_record import FINISHED, JsonDocument, RunRecord, at
-from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True) -> RunView:
     """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions.
 
-    Without `by_question`, these are left out, and the files of a finished run are not read. The report of a run that is
-    not finished is built here. The metric "errors", questions by cause, is computed where the record lacks it.
+    Without `by_question`, these are left out, and the files of a finished run are not read. The scores of a run that is
+    not finished are counted here. The metric "errors", questions by cause, is computed where the record lacks it.
     """
     if not by_question and record.status in FINISHED and "errors" in record.metrics:
         return RunView(record)
@@ -37,9 +36,7 @@ def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True)
     except CrosscheckError as error:
         problem = str(error)
     if record.status not in FINISHED:
-        benchmark = record.settings_of("benchmark")
-        report = build_report(record.rows, rule=record.rule, schemas=schemas, benchmark=benchmark)
-        record = record_of(record, report, record.status)
+        record = record_of(record, record.rows, record.status, schemas=schemas)
     view = RunView(record, schemas, problem)
     if "errors" in record.metrics:
         return view

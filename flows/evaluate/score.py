@@ -23,7 +23,7 @@ from tasks.benchmarks.predictions.trajectory import outcome_of
 from tasks.benchmarks.predictions.trajectory_file import TrajectoryFile, read_trajectories
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
-from tasks.core.outcome import Outcome
+from tasks.core.outcome import TURN, Outcome
 from tasks.core.records import Link, Question
 from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, product_of
@@ -35,12 +35,12 @@ from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.tracker import Tracker, keep_record
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord, Unfinished
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.build_report import as_reported
+from tasks.scoring.cost import reported_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import QuestionScore, Report, is_right
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.choices import QuestionSelection
 from tasks.stages.links import read_link
@@ -110,10 +110,10 @@ MIN_ANSWERS = 5
 """Number of answers from which the file is suspected."""
 
 
-def about_same_failure(report: Report) -> tuple[str, ...]:
+def about_same_failure(record: RunRecord) -> tuple[str, ...]:
     """Say with which message nearly all predictions fail, where they do: then the file is at fault, not the system."""
-    answered = [row for row in report.rows if row.executable and row.outcome.sql]
-    wrong = [row for row in answered if row.final.status == "error" and not is_right(row.final, report.rule)]
+    answered = [row for row in record.rows if row.executable and row.outcome.sql]
+    wrong = [row for row in answered if row.final.status == "error" and not is_right(row.final, record.rule)]
     failed = Counter(alike(row.final.error) for row in wrong)
     if len(answered) < MIN_ANSWERS or not failed:
         return ()
@@ -161,8 +161,8 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
         progress.step(f"Reading {settings.benchmark.name}")
         selected = _select(settings, progress)
         run = _describe(settings, selected.scorable, selected.predictions)
-        report = asyncio.run(_score(settings, selected, progress))
-        for note in about_same_failure(report):
+        record = asyncio.run(_score(settings, selected, run, progress))
+        for note in about_same_failure(record):
             progress.note(note)
         progress.step("Logging to MLflow")
         schemas = {name: database.schema for name, database in selected.scorable.databases.items()}
@@ -175,7 +175,7 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
         )
         try:
             tracker.start(run, lambda id_: control.register(mlflow_run=id_, tracking_uri=tracker.store.uri))
-            record = tracker.finish(report, completion)
+            record = tracker.finish(record, completion)
         except BaseException as error:
             status: Unfinished = "failed" if isinstance(error, Exception) else "interrupted"
             ended = tracker.abandon(str(error) or "run the same command again.", status)
@@ -235,8 +235,10 @@ def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) 
     }
 
 
-async def _score(settings: ScoreSettings, selected: ScoringInput, progress: Progress) -> Report:
-    """Score the predictions, while MLflow's store is checked."""
+async def _score(
+    settings: ScoreSettings, selected: ScoringInput, run: RunRecord, progress: Progress
+) -> RunRecord:
+    """Score the predictions, while MLflow's store is checked; return the record of the run with their scores."""
     tracker = Tracker(settings.folders.home)
     # takes seconds, during which predictions are scored
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
@@ -254,12 +256,15 @@ async def _score(settings: ScoreSettings, selected: ScoringInput, progress: Prog
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
             await check_keys(selected.scorable, workers, progress)
             scorer = Scorer(
-                selected.scorable, judge, headline=settings.headline, record=show, progress=progress
+                selected.scorable, judge, headline=settings.headline, on_score=show, progress=progress
             )
             await score_all(scorer, selected.outcomes)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
-    return as_reported(scorer.report(efficiency, link_all=settings.linking is not None))
+    record = scorer.record(run, efficiency, link_all=settings.linking is not None)
+    stages = [stage for row in record.rows for stage in row.outcome.stages]
+    cost = reported_cost(stages)
+    return record.model_copy(update={"cost": cost, "stage_costs": {TURN: cost} if stages else {}})
 
 
 async def score_all(scorer: Scorer, outcomes: Mapping[Question, Outcome]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from flows.runtime.control import Progress, for_each
 from tasks.benchmarks.answer_keys import AnswerKey
@@ -13,16 +14,16 @@ from tasks.core.wording import agreeing, counted
 from tasks.database.database import Database, dialect_named
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.scoring.build_report import build_report
+from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.gold_check import decide
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
-from tasks.scoring.linking import score_links
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun, measure_soft_f1
-from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
+from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.clauses import hardness
 from tasks.sql.transpiling import Transpiled, transpile
@@ -167,9 +168,9 @@ class Scorable:
 
 
 class Scorer:
-    """Scorer of outcomes: compares their SQL with the gold SQL by execution, and builds the report.
+    """Scorer of outcomes: compares their SQL with the gold SQL by execution, and adds the scores to the run's record.
 
-    `record` is called with each score; without a `headline` rule it is the benchmark's own.
+    `on_score` is called with each score; without a `headline` rule it is the benchmark's own.
     """
 
     def __init__(
@@ -178,14 +179,14 @@ class Scorer:
         judge: Judge,
         *,
         headline: str | None = None,
-        record: Callable[[QuestionScore], None] | None = None,
+        on_score: Callable[[QuestionScore], None] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._scorable = scorable
         self._settings = scorable.benchmark.settings
         self._judge = judge
         self._headline = headline or self._settings.rule
-        self._record = record
+        self._on_score = on_score
         self._progress = progress or Progress()
         self._scores: dict[str, QuestionScore] = {}
         self._first_right: dict[str, bool] = {}
@@ -267,8 +268,8 @@ class Scorer:
     def _add(self, score: QuestionScore) -> None:
         score = replace(score, question=self._with_grade(score))
         self._scores[score.question.id] = score
-        if self._record:
-            self._record(score)
+        if self._on_score:
+            self._on_score(score)
 
     def _with_grade(self, score: QuestionScore) -> Question:
         """Return the question with a grade: Spider's hardness of its gold under Spider's rule, if it has none."""
@@ -316,27 +317,27 @@ class Scorer:
         """The schemas of the databases that are there, by their names."""
         return {name: database.schema for name, database in self._scorable.databases.items()}
 
-    def report(
+    def record(
         self,
+        run: RunRecord,
         efficiency: Measured | None = None,
         *,
         link_all: bool = False,
         candidates: CandidateSettings | None = None,
-    ) -> Report:
-        """Return the report over all selected questions, with every metric.
+        **facts: Any,
+    ) -> RunRecord:
+        """Return the record of a run with the scores of all selected questions, and with every metric.
 
         `efficiency` and `candidates` are for the metrics of these names; None: there is nothing for them. With
-        `link_all` schema links of missing databases are scored too, which needs only their schemas.
+        `link_all` schema links of missing databases are scored too, which needs only their schemas. `facts` are further
+        fields of the record.
         """
+        rows = self.scores
         schemas: Mapping[str, Schema] = self.schemas
         if link_all:
             schemas = {**self._scorable.benchmark.schemas, **schemas}
-        benchmark = self._settings.model_dump(mode="json")
-        report = build_report(self.scores, rule=self._headline, schemas=schemas, benchmark=benchmark)
-        if link_all:
-            report = replace(report, links=score_links(report.rows, schemas))
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
-        right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
+        right = {row.question.id: is_right(row.final, self._headline) for row in rows}
         # A question with a single database has no entry in `_first_right`: its only verdict is that on the first one.
         suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
         measured = {
@@ -345,16 +346,18 @@ class Scorer:
             "candidates": candidates,
             "soft_f1": self._soft_f1,
         }
-        run = ScoredRun(
-            report,
+        scored_run = ScoredRun(
+            self._headline,
+            rows,
             schemas,
             exact_match=self._scorable.benchmark.layout.exact_match,
-            link_rows=report.rows if link_all else None,
+            link_all=link_all,
             measured={name: value for name, value in measured.items() if value is not None},
         )
         if self._translation:
             self._progress.note(self._translation.note)
-        return replace(report, details=measure(run, self._metrics))
+        measurements = measure(scored_run, self._metrics)
+        return record_of(run, rows, schemas=schemas, measurements=measurements, link_all=link_all, **facts)
 
     def _without_database(self, question: Question) -> QuestionScore:
         failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)

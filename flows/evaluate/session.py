@@ -54,7 +54,7 @@ from tasks.scoring.degradation import about_models
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.execution.suite import open_suites
-from tasks.scoring.report import QuestionScore, Report, is_right
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 
@@ -109,16 +109,16 @@ class Tracing:
         was_scored = self._nightly and score.question.id in self.before
         return was_scored and not is_failed(score) and not self._flipped(score)
 
-    def write(self, tracker: Tracker, report: Report) -> str:
+    def write(self, tracker: Tracker, record: RunRecord) -> str:
         """Write the traces of a run; return why there are none, as a sentence, "" where there are."""
         settings = self._settings
         choice = choose(
-            report,
+            record,
             failed=settings.failed_traces,
             sample=settings.sample_traces,
             every=settings.genai_evaluation,
-            flipped={row.question.id for row in report.rows if self._flipped(row)},
-            unchanged={row.question.id for row in report.rows if self._unchanged(row)},
+            flipped={row.question.id for row in record.rows if self._flipped(row)},
+            unchanged={row.question.id for row in record.rows if self._unchanged(row)},
         )
         problem = tracker.trace(choice, self._exchange)
         if problem:
@@ -147,7 +147,7 @@ class Session:
         settings, progress = preparation.settings.benchmark, resources.control.progress
         rules = rules_beside(settings.rule)
         judge = Judge(resources.tools.workers, rules, settings.timeout_s, resources.verdicts)
-        self.scorer = Scorer(scorable, judge, record=self._record, progress=progress)
+        self.scorer = Scorer(scorable, judge, on_score=self._queue, progress=progress)
         self._home = Home(Path(preparation.settings.home))
         self._tracing = Tracing(preparation, resources, nightly=NIGHT in run.tags)
         self._tracker = Tracker(self._home)
@@ -239,7 +239,7 @@ class Session:
         self._writing = asyncio.create_task(self._write_periodically())
         return answer_all(questions, runner, control, score or self.scorer.score, shards, restored)
 
-    def _record(self, score: QuestionScore) -> None:
+    def _queue(self, score: QuestionScore) -> None:
         """Queue a scored question for the next write to the warehouse."""
         self._unwritten.append(score)
         self._tracing.scored(score)
@@ -263,30 +263,31 @@ class Session:
         settings = self.preparation.settings
         efficiency = await self.scorer.measure_efficiency() if settings.benchmark.efficiency else None
         changed = await asyncio.to_thread(self._changed_databases)
-        report = self.scorer.report(
+        tags = {**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags
+        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **tags}})
+        record = self.scorer.record(
+            self.run,
             efficiency,
             link_all=bool(self.preparation.schema_only),
             candidates=settings.pipeline.candidates,
+            fatal=answers.fatal,
+            status="partial" if answers.fatal else "complete",
         )
         problem, recorded = await asyncio.gather(
-            self._trace(report), wait_until_recorded(answers.task_runs, self.resources.control)
+            self._trace(record), wait_until_recorded(answers.task_runs, self.resources.control)
         )
-        tags = {**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags
-        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **tags}})
-        same_run = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
-        model_note = about_models((row.outcome for row in report.rows), self.run.settings_of("pipeline"))
+        same_run = await asyncio.to_thread(self._same, record) if "rerun" not in facts else ""
+        model_note = about_models((row.outcome for row in record.rows), self.run.settings_of("pipeline"))
         completion = Completion(
             seconds=answers.ended - self._started,
             prefect=TaskRunCounts(answers.task_runs + shards.task_runs, recorded + shards.recorded),
-            facts={**facts, "same_as": same_run or None, "fatal": answers.fatal},
+            facts={**facts, "same_as": same_run or None},
             describe=run_description,
             pages=pages_with(self.scorer.schemas),
-            tags=tags,
-            status="partial" if answers.fatal else "complete",
             remarks=tuple(filter(None, (self._tracing.remark, model_note))),
             genai_evaluation=settings.tracking.genai_evaluation,
         )
-        record = await asyncio.to_thread(self._tracker.finish, report, completion)
+        record = await asyncio.to_thread(self._tracker.finish, record, completion)
         record = await self._keep(record, same_run, record.mlflow.problem or problem, model_note)
         control = self.resources.control
         control.result = record
@@ -295,12 +296,12 @@ class Session:
             await show_result(record)
         return record
 
-    async def _trace(self, report: Report) -> str:
+    async def _trace(self, record: RunRecord) -> str:
         await self._stop_writing()
         self.resources.control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
-        return await asyncio.to_thread(self._tracing.write, self._tracker, report)
+        return await asyncio.to_thread(self._tracing.write, self._tracker, record)
 
     async def _keep(self, record: RunRecord, same_run: str, problem: str, model_note: str) -> RunRecord:
         """Write the record to the warehouse, and return it with all notes."""
@@ -316,12 +317,12 @@ class Session:
         record = await asyncio.to_thread(keep_record, record, notes, self._warehouse, self._tracker.store)
         return record.with_notes((*record.notes, await asyncio.to_thread(self._too_large)))
 
-    def _same(self, report: Report) -> str:
+    def _same(self, record: RunRecord) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
-        if report.cost.calls:
+        if record.cost.calls:
             return ""
         try:
-            return self._warehouse.same_answers(self.run, report.rows)
+            return self._warehouse.same_answers(self.run, record.rows)
         except CrosscheckError:
             return ""
 

@@ -1,4 +1,4 @@
-"""Records of a run in the making: what is known before its first answer, and what its report adds at its end."""
+"""Records of a run in the making: what is known before its first answer, and what its questions add at its end."""
 
 import datetime
 import getpass
@@ -6,24 +6,34 @@ import hashlib
 import json
 import secrets
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tasks.benchmarks.rows import files_digest
+from tasks.core.outcome import StageRecord
 from tasks.core.wording import storable
+from tasks.database.schema import Schema
 from tasks.results.parameters import redact, secrets_of, stored_settings
 from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
-from tasks.scoring.degradation import most_frequent
-from tasks.scoring.report import Report
+from tasks.scoring.breakdown import accuracy, by_database, by_grade, stage_scores
+from tasks.scoring.candidates import bill_line
+from tasks.scoring.cost import total_cost
+from tasks.scoring.degradation import find_degradation, most_frequent
+from tasks.scoring.linking import score_links
+from tasks.scoring.report import NO_GOLD, Measurement, QuestionScore
+from tasks.scoring.variants import scores as scores_of
 
 MESSAGE_LENGTH = 300
-REPORTED = {field.name for field in fields_of(Report)} & set(RunRecord.model_fields) - {"rule"}
-"""Fields that a record has from its report; its rule is known from the beginning."""
+NO_ANSWER = "no_answer"
+"""Kind of failure of a question without SQL whose pipeline reports none."""
+NO_SCHEMAS: Mapping[str, Schema] = MappingProxyType({})
+NO_MEASUREMENTS: Mapping[str, Measurement | None] = MappingProxyType({})
 
 
 def new_run_id() -> str:
@@ -104,27 +114,96 @@ def _git_commit() -> str | None:
     return answer.stdout.strip() or None
 
 
-def record_of(run: RunRecord, report: Report, status: str = "complete", **facts: Any) -> RunRecord:
-    """Return the record of a run with what its report found, of the questions that it has so far."""
-    score = report.score
-    measurements = report.measurements.values()
-    messages = _failure_messages(report, facts.get("fatal", ""))
-    not_executed = [row.outcome.failure for row in report.rows if not row.executable and row.outcome.failure]
+def record_of(
+    run: RunRecord,
+    rows: Sequence[QuestionScore],
+    status: str = "complete",
+    *,
+    schemas: Mapping[str, Schema] = NO_SCHEMAS,
+    measurements: Mapping[str, Measurement | None] = NO_MEASUREMENTS,
+    link_all: bool = False,
+    **facts: Any,
+) -> RunRecord:
+    """Return the record of a run with the scores of the questions that it has so far.
+
+    Every share is over the scored questions, those whose database is available; a question that failed, or did not get
+    as far as a stage, is wrong there. `failures` counts the scored questions without SQL: one whose pipeline reports no
+    failure is counted as "no_answer".
+
+    Args:
+        run: the record as it was at the beginning.
+        rows: one per selected question, in the benchmark's order.
+        status: how the run ended.
+        schemas: by database, for the linking scores.
+        measurements: what the metrics found, by name; None where one does not apply.
+        link_all: whether schema links are scored of questions without a database, too.
+        facts: further fields of the record, which replace those that are counted here.
+    """
+    scored = [row for row in rows if row.executable]
+    rules = tuple(dict.fromkeys([run.rule, *(name for row in scored for name in row.final.correct)]))
+    scores = scores_of(scored, rules, run.settings_of("benchmark"))
+    applicable = {name: measurement for name, measurement in measurements.items() if measurement}
     update: dict[str, Any] = {
         "status": status,
-        **{name: getattr(report, name) for name in REPORTED},
-        **{name: getattr(score, name) for name in ("ex", "correct", "total", "low", "high")},
-        "unanswered": sum(report.failures.values()),
-        "question_set": _question_set(run, report),
-        "failure_messages": redact(messages, *secrets_of(run.settings_of("backbone"))),
-        "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
-        "metrics": {name: detail.data if detail else None for name, detail in report.details.items()},
-        "tables": tuple(table for measurement in measurements for table in measurement.tables),
-        "remarks": tuple(line for measurement in measurements for line in measurement.lines or ()),
-        **({"mlflow_run_id": facts["mlflow"].run_id} if facts.get("mlflow") else {}),
+        "questions": len(rows),
+        "scored": len(scored),
+        "answered": sum(row.outcome.sql is not None for row in rows),
+        "question_set": _question_set(run, rows),
+        "scores": scores,
+        **{name: getattr(scores[run.rule], name) for name in ("ex", "correct", "total", "low", "high")},
+        "by_difficulty": {grade: accuracy(group, run.rule) for grade, group in by_grade(scored).items()},
+        "by_database": {name: accuracy(group, run.rule) for name, group in by_database(scored).items()},
+        "stages": stage_scores(scored, run.rule),
+        "links": score_links(rows if link_all else scored, schemas),
+        **_costs(rows),
+        **_failures(run, rows, facts.get("fatal", "")),
+        **_not_scored(rows),
+        "gold_faults": {
+            row.question.id: row.final.gold_status for row in scored if row.final.gold_status != "ok"
+        },
+        "degradation": find_degradation(row.outcome for row in rows),
+        "rows": tuple(rows),
+        "measurements": applicable,
+        "metrics": {name: detail.data if detail else None for name, detail in measurements.items()},
+        "remarks": tuple(line for measurement in applicable.values() for line in measurement.lines or ()),
         **facts,
     }
     return storable_record(run.model_copy(update=update))
+
+
+def _costs(rows: Sequence[QuestionScore]) -> dict[str, Any]:
+    """Return the whole bill, and that of each stage."""
+    records = [record for row in rows for record in row.outcome.stages]
+    by_label: dict[str, list[StageRecord]] = defaultdict(list)
+    for record in records:
+        by_label[bill_line(record.label)].append(record)
+    stage_costs = {label: total_cost(records) for label, records in by_label.items()}
+    return {"cost": total_cost(records), "stage_costs": stage_costs}
+
+
+def _failures(run: RunRecord, rows: Sequence[QuestionScore], fatal: str) -> dict[str, Any]:
+    """Return what is known of the scored questions without a SQL."""
+    unanswered = [row for row in rows if row.executable and row.outcome.sql is None]
+    failures = [row.outcome.failure for row in unanswered]
+    messages = _failure_messages(rows, fatal)
+    return {
+        "unanswered": len(unanswered),
+        "failures": dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
+        "retryable": sum(failure.retryable for failure in failures if failure),
+        "failure_messages": redact(messages, *secrets_of(run.settings_of("backbone"))),
+    }
+
+
+def _not_scored(rows: Sequence[QuestionScore]) -> dict[str, Any]:
+    """Return how many questions have no database or no gold, and which stages would have executed SQL for them."""
+    not_scored = [row for row in rows if not row.executable]
+    missing = Counter(row.question.database_id for row in not_scored if row.status != NO_GOLD)
+    not_executed = [row.outcome.failure for row in not_scored if row.outcome.failure]
+    return {
+        "missing_databases": dict(sorted(missing.items())),
+        "without_gold": sum(row.status == NO_GOLD for row in not_scored),
+        "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
+    }
 
 
 def storable_record(record: RunRecord) -> RunRecord:
@@ -142,16 +221,16 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.datetime) else dict(value)
 
 
-def _question_set(run: RunRecord, report: Report) -> str:
-    ids = sorted(row.question.id for row in report.rows)
+def _question_set(run: RunRecord, rows: Sequence[QuestionScore]) -> str:
+    ids = sorted(row.question.id for row in rows)
     text = "\n".join([run.question_sha256, *ids])
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32] if ids else run.run_id
 
 
-def _failure_messages(report: Report, fatal: str) -> dict[str, str]:
+def _failure_messages(rows: Sequence[QuestionScore], fatal: str) -> dict[str, str]:
     """Return the most frequent message of each kind of failure, without those that repeat the fatal error."""
     messages: dict[str, Counter[str]] = {}
-    for failure in (row.outcome.failure for row in report.rows if row.executable):
+    for failure in (row.outcome.failure for row in rows if row.executable):
         if failure:
             message = "" if fatal and fatal in failure.message else failure.message
             messages.setdefault(failure.kind, Counter())[message] += 1

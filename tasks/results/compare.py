@@ -28,7 +28,7 @@ from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse, previous_run
-from tasks.scoring.build_report import grades_in_order
+from tasks.scoring.breakdown import grades_in_order
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total, total_cost
 from tasks.scoring.repeated import compare_repeated, noninferiority_of_repeated

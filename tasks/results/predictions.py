@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.records import Question
 from tasks.core.wording import counted, storable
-from tasks.scoring.build_report import NO_SETTINGS
+from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.rules import RULES
-from tasks.scoring.report import QuestionScore, Report, is_right
+from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ _STATUS_IN_WORDS = {
 """Verdicts of answers that could not be compared with the gold, in words."""
 
 
-def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
+def table(record: RunRecord) -> str:
     """Return the table as MLflow's `log_table` would write it (JSON, "split": columns and rows).
 
     What is the same in every run stands first, then rules, metrics, and per stage SQL and verdict; gold last. Writing
     it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
     with a table that is already there.
     """
-    variants = find_variants(benchmark, report.rows)
-    rules = [rule for rule in RULES if rule in report.scores]
-    metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
-    stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
+    variants = find_variants(record.settings_of("benchmark"), record.rows)
+    rules = [rule for rule in RULES if rule in record.scores]
+    metrics = (name for name, found in record.measurements.items() if found.by_question)
+    stages = (f"{stage.name}{part}" for stage in record.stages for part in ("/sql", "/correct"))
     names = (
         *_COLUMNS,
         *(f"ex_{rule}" for rule in rules),
@@ -68,23 +68,22 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
         *stages,
         "gold_sql",
     )
-    cells = (_cells(row, report, variants) for row in report.rows)
+    cells = (_cells(row, record, variants) for row in record.rows)
     rows = [[cell.get(name) for name in names] for cell in cells]
     return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))
 
 
-def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) -> dict[str, Any]:
+def _cells(row: QuestionScore, record: RunRecord, variants: Mapping[str, Variant]) -> dict[str, Any]:
     """Return the question's values by column; a metric that does not know the question has none."""
     cells: dict[str, Any] = {
-        name: measurement.by_question.get(row.question.id)
-        for name, measurement in report.measurements.items()
+        name: found.by_question.get(row.question.id) for name, found in record.measurements.items()
     }
-    cells |= {name: value(row, report.rule) for name, value in _COLUMNS.items()}
+    cells |= {name: value(row, record.rule) for name, value in _COLUMNS.items()}
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
     if row.executable:
-        cells |= {f"ex_{name}": variant.judge(row, report.rule) for name, variant in variants.items()}
+        cells |= {f"ex_{name}": variant.judge(row, record.rule) for name, variant in variants.items()}
     cells |= {f"{candidate.stage}/sql": candidate.sql for candidate in row.outcome.candidates}
-    cells |= {f"{name}/correct": verdict.correct.get(report.rule) for name, verdict in row.stages.items()}
+    cells |= {f"{name}/correct": verdict.correct.get(record.rule) for name, verdict in row.stages.items()}
     return cells | {"gold_sql": row.gold_sql}
 
 

@@ -29,7 +29,15 @@ from tasks.core.wording import DASH, counted, counts, interval, percent, percent
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost, Estimate, in_words
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import Accuracy, LinkingScore, QuestionScore, Score, StageScore, is_right
+from tasks.scoring.report import (
+    Accuracy,
+    LinkingScore,
+    Measurement,
+    QuestionScore,
+    Score,
+    StageScore,
+    is_right,
+)
 
 Kind = Literal["benchmark", "backbone", "pipeline"]
 KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
@@ -169,8 +177,8 @@ class RunHeader(Described, BaseModel):
         return None if self.correct is None or self.total is None else Accuracy(self.correct, self.total)
 
 
-AsItIs = GetPydanticSchema(lambda source, handler: handler(tuple[Any, ...]))
-"""Marks a tuple of records that are not validated again."""
+AsTheyAre = GetPydanticSchema(lambda source, handler: handler(Any))
+"""Marks records that are not validated again."""
 
 
 class RunRecord(RunHeader):
@@ -258,12 +266,17 @@ class RunRecord(RunHeader):
     """Digest of each database that it used, by the benchmark's name of it."""
     inputs: str = Field("", exclude=True)
     """Digest of everything that decides its result (`flows.evaluate.identical_run`); "": unknown."""
-    tables: Annotated[tuple[Table, ...], AsItIs] = Field((), exclude=True, repr=False)
-    """What the metrics add to `--details`; (): the run was read from the warehouse (`Warehouse.tables_of`)."""
-    rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
+    measurements: Annotated[dict[str, Measurement], AsTheyAre] = Field({}, exclude=True, repr=False)
+    """What the metrics that apply found, by name; {}: the run was read from the warehouse (`Warehouse.tables_of`)."""
+    rows: Annotated[tuple[QuestionScore, ...], AsTheyAre] = Field((), exclude=True, repr=False)
     """The questions written so far, in benchmark order once finished; (): they were not read."""
     before: Any = Field(None, exclude=True, repr=False)
     """The `Comparison` of the previous run (A) with this one (B); None: there is none, or the run was read."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What the metrics add to `--details`."""
+        return tuple(table for found in self.measurements.values() for table in found.tables)
 
     @property
     def still_failed(self) -> tuple[int, int]:
@@ -388,7 +401,7 @@ class RunRecord(RunHeader):
 
 BESIDE = tuple(name for name, field in RunRecord.model_fields.items() if field.exclude)
 """Fields that the JSON of a record does not have."""
-PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables", "before"))
+PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "measurements", "before"))
 """Those of them that the warehouse has as JSON of their own."""
 
 

@@ -70,10 +70,16 @@ def score_links(
     Questions whose database has no schema here, or that have no gold SQL, are left out.
     """
     scored = _with_gold(scores, schemas)
-    names = dict.fromkeys(name for score in scored for name in score.outcome.links)
     return tuple(
-        score_link(name, _with_link(scored, schemas, name), gold_elements=gold_elements) for name in names
+        score_link(name, _with_link(scored, schemas, name), gold_elements=gold_elements)
+        for name in link_names(scored, schemas)
     )
+
+
+def link_names(scores: Iterable[QuestionScore], schemas: Mapping[str, Schema]) -> tuple[str, ...]:
+    """Return the names of the links that `score_links` scores."""
+    names = (name for score in _with_gold(scores, schemas) for name in score.outcome.links)
+    return tuple(dict.fromkeys(names))
 
 
 def score_link(

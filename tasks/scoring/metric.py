@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
 from tasks.core.wording import DASH, counts, percent
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Value
+from tasks.scoring.breakdown import accuracy
+from tasks.scoring.report import Accuracy, Measurement, QuestionScore, Ratio, Value
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema
@@ -51,22 +52,30 @@ UNITS = (
 class ScoredRun:
     """What metrics are computed from."""
 
-    report: Report  # every verdict, with the rows of the selected questions
+    rule: str  # the headline rule
+    rows: Sequence[QuestionScore]  # one per selected question, in the benchmark's order
     schemas: Mapping[str, "Schema"]  # full schema by database
     exact_match: bool = False  # whether Spider's exact set match is scored for this benchmark
-    link_rows: Sequence[QuestionScore] | None = None  # that linking scores are about; None: the scored ones
+    link_all: bool = (
+        False  # whether schema links are scored of missing databases, too: that needs only their schemas
+    )
     # what was measured by executing queries again, by the metric's name
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def rule(self) -> str:
-        """The headline rule."""
-        return self.report.rule
-
-    @property
     def scored(self) -> tuple[QuestionScore, ...]:
         """The scored questions: the denominator of every share of "all"."""
-        return tuple(row for row in self.report.rows if row.executable)
+        return tuple(row for row in self.rows if row.executable)
+
+    @property
+    def link_rows(self) -> tuple[QuestionScore, ...]:
+        """The questions whose schema links are scored."""
+        return tuple(self.rows) if self.link_all else self.scored
+
+    @property
+    def score(self) -> Accuracy:
+        """Execution accuracy of the final answers under the headline rule."""
+        return accuracy(self.scored, self.rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an evaluation found, as plain records: the source of the summary, JSON, MLflow and the warehouse."""
+"""Verdicts on single questions, and the figures that an evaluation counts from them, as plain records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,6 @@ from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.core.wording import counted, shorten
 from tasks.documents.model import Table
-from tasks.scoring.cost import Cost
-from tasks.scoring.degradation import Degradation
 
 CONFIDENCE = 0.95
 """Default confidence level of intervals."""
@@ -293,49 +291,3 @@ class Measurement:
     headline: Mapping[str, float] = field(default_factory=dict)
     lines: tuple[str, ...] | None = None
     tables: tuple[Table, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything an evaluation found."""
-
-    rule: str  # the headline rule
-    questions: int  # questions selected for the run
-    scored: int  # of those, the ones whose database and gold are available: the denominator of every score
-    answered: int  # questions that have a final SQL, those among them that could not be scored
-    # final execution accuracy under each rule and of each variant, the headline rule first
-    scores: Mapping[str, Score]
-    # by_difficulty, by_database: final accuracy under the headline rule
-    by_difficulty: Mapping[str, Accuracy]
-    by_database: Mapping[str, Accuracy]
-    stages: tuple[StageScore, ...]  # per-stage accuracy
-    links: tuple[LinkingScore, ...]  # linking scores, by link
-    cost: Cost  # the whole bill; `stage_costs`: per stage label
-    stage_costs: Mapping[str, Cost]
-    failures: Mapping[str, int]  # questions without an answer, counted by the failure's kind
-    retryable: int  # how many of those are retryable
-    missing_databases: Mapping[str, int]  # question count per missing database
-    gold_faults: Mapping[str, str]  # ids of scored questions whose gold fails or times out, with the status
-    without_gold: int = 0  # number of questions with a database and nothing to compare an answer with
-    # what the stages of answered questions did not do
-    degradation: Degradation = field(default_factory=Degradation)
-    # one entry per selected question, in benchmark order
-    rows: tuple[QuestionScore, ...] = field(repr=False, default=())
-    # what the registered metrics found, by name, in the order of the summary; None where a metric does not apply or
-    # was not asked for. Empty where none was computed.
-    details: Mapping[str, Measurement | None] = field(repr=False, default_factory=dict)
-
-    @property
-    def score(self) -> Score:
-        """The headline execution accuracy."""
-        return self.scores[self.rule]
-
-    @property
-    def variants(self) -> Mapping[str, Score]:
-        """The score of each variant under the headline rule."""
-        return {name: score for name, score in self.scores.items() if score.variant == name}
-
-    @property
-    def measurements(self) -> Mapping[str, Measurement]:
-        """What the metrics found that apply."""
-        return {name: detail for name, detail in self.details.items() if detail is not None}

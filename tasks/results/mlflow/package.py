@@ -15,7 +15,7 @@ from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
-from tasks.scoring.report import Accuracy, Ratio, Report, Value
+from tasks.scoring.report import Accuracy, Ratio, Value
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,17 +37,17 @@ COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_mis
 """Beginnings of the names of counts that are a metric only where they are not 0."""
 
 
-def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...]:
+def measures(record: RunRecord) -> tuple[Measure, ...]:
     """Return the metrics of a run, about forty; a value that is not known is left out, never 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
     so that `ex` comes first and everything about one subject stands together. What is more, causes of
     wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
     """
-    without_steps = _metrics_without_steps(report) | {"usage/seconds": seconds}
+    without_steps = _metrics_without_steps(record)
     values = [(name, value, 0) for name, value in without_steps.items()]
-    values += [("ex_by_stage", stage, step) for step, stage in enumerate(report.stages, 1)]
-    for measurement in report.measurements.values():
+    values += [("ex_by_stage", stage, step) for step, stage in enumerate(record.stages, 1)]
+    for measurement in record.measurements.values():
         for name, series in measurement.series.items():
             values += [(name, value, step) for step, value in enumerate(series, 1)]
     return tuple(
@@ -65,34 +65,34 @@ def _number(value: Logged) -> float | None:
     return None if share is None else round(share, 6)
 
 
-def _metrics_without_steps(report: Report) -> dict[str, Logged]:
+def _metrics_without_steps(record: RunRecord) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
-    values: dict[str, Logged] = {"ex": report.score}
-    values |= {f"ex_{name}": score for name, score in report.scores.items() if name != report.rule}
-    values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
-    for stage in report.stages:
+    values: dict[str, Logged] = {"ex": record.score}
+    values |= {f"ex_{name}": score for name, score in record.scores.items() if name != record.rule}
+    values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in record.by_difficulty.items()}
+    for stage in record.stages:
         values[f"stage_ex/{stage.name}"] = stage
-    for link in report.links:
+    for link in record.links:
         values[f"linking/{link.name}/nsr"] = link.nsr
         values[f"linking/{link.name}/strict_recall"] = link.strict_recall
-    for name, score in {"": report.score, **report.variants}.items():
+    for name, score in {"": record.score, **record.variants}.items():
         end = f"_{name}" if name else ""
         values |= {f"questions/correct{end}": score.correct, f"questions/total{end}": score.total}
-    values |= {f"questions/differs_{name}": score.differs.count for name, score in report.variants.items()}
+    values |= {f"questions/differs_{name}": score.differs.count for name, score in record.variants.items()}
     values |= {
-        "questions/failed": sum(report.failures.values()),
-        "questions/retryable": report.retryable,
-        "questions/database_missing": sum(report.missing_databases.values()),
-        "questions/gold_fault": len(report.gold_faults),
-        "questions/degraded": report.degradation.affected,
+        "questions/failed": sum(record.failures.values()),
+        "questions/retryable": record.retryable,
+        "questions/database_missing": sum(record.missing_databases.values()),
+        "questions/gold_fault": len(record.gold_faults),
+        "questions/degraded": record.degradation.affected,
     }
-    for degraded in report.degradation.stages:
+    for degraded in record.degradation.stages:
         values[f"stage_unreadable/{degraded.stage}"] = Ratio(degraded.unreadable, degraded.replies)
         values[f"stage_fallbacks/{degraded.stage}"] = degraded.fallbacks
-    values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
-    for name, measurement in report.measurements.items():
+    values |= {f"failures/{kind}": count for kind, count in record.failures.items()}
+    for name, measurement in record.measurements.items():
         values |= {name: measurement.value} | dict(measurement.further)
-    cost = report.cost
+    cost = record.cost
     values |= {
         "usage/calls": cost.calls,
         "usage/cached_calls": cost.cached_calls,
@@ -101,6 +101,7 @@ def _metrics_without_steps(report: Report) -> dict[str, Logged]:
         "usage/cost_usd": _dollars(cost.cost_usd),
         "usage/from_scratch_usd": _dollars(cost.from_scratch_usd),
         "usage/call_p95_seconds": cost.p95_s,
+        "usage/seconds": record.seconds,
     }
     return values
 
@@ -130,13 +131,11 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """How an evaluation ended, and what is logged beside its report."""
+    """How an evaluation ended, and what is logged beside its record."""
 
-    status: str = "complete"  # the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
     seconds: float | None = None  # wall time; None when unknown
     prefect: TaskRunCounts = field(default_factory=TaskRunCounts)  # its Prefect task runs
     facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of the record
-    tags: Mapping[str, str] = field(default_factory=dict)  # further tags of the run
     describe: Callable[[RunRecord], str] = lambda record: ""  # MLflow's description of the run, in Markdown
     # pages in HTML, by the name of their artifact, from the record with its questions
     pages: Callable[[RunRecord], Mapping[str, str]] = lambda record: {}
@@ -149,7 +148,7 @@ def opening(run: RunRecord) -> Package:
     return Package(run, _dataset(run), _params(run), _tags(run))
 
 
-def closing(record: RunRecord, report: Report, completion: Completion) -> Package:
+def closing(record: RunRecord, completion: Completion) -> Package:
     """Return what is known at the end; the record becomes `summary.json`."""
     import yaml
 
@@ -162,7 +161,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
-        FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
+        FILE: table(record).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
@@ -173,8 +172,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
-    metrics = measures(report, completion.seconds)
-    return Package(record, _dataset(record), _params(record), tags, metrics, files)
+    return Package(record, _dataset(record), _params(record), tags, measures(record), files)
 
 
 def score_in_words(record: RunRecord) -> str:

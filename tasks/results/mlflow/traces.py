@@ -19,7 +19,7 @@ from tasks.core.wording import storable
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.parameters import redact, secrets_of
 from tasks.results.run_record import RunRecord, Tracked
-from tasks.scoring.report import QuestionScore, Report, is_right
+from tasks.scoring.report import QuestionScore, is_right
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -51,7 +51,7 @@ class TraceChoice:
 
 
 def choose(
-    report: Report,
+    record: RunRecord,
     *,
     failed: int,
     sample: int,
@@ -66,17 +66,17 @@ def choose(
     same questions show the same sample. Traces of questions in `unchanged` have no stages; with `every`, all other
     questions have such a trace, too. `flipped` are the ids of questions with another verdict than in the previous run.
     """
-    rows = [row for row in report.rows if row.executable]
+    rows = [row for row in record.rows if row.executable]
     names = [row.question.id for row in rows]
     failures = [row.question.id for row in rows if is_failed(row)]
-    wrong = [row.question.id for row in rows if not is_right(row.final, report.rule)]
+    wrong = [row.question.id for row in rows if not is_right(row.final, record.rule)]
     traced: frozenset[str] = frozenset()
     for kind in (failures, [name for name in names if name in flipped], wrong):
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
     chosen = sample_of(names, sample) | traced
     whole_ids = chosen - set(unchanged)
     brief_ids = set(names if every else chosen) - whole_ids
-    causes = report.measurements.get("errors")
+    causes = record.measurements.get("errors")
     return TraceChoice(
         whole=tuple(row for row in rows if row.question.id in whole_ids),
         brief=tuple(row for row in rows if row.question.id in brief_ids),

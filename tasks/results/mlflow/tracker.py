@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import described
 from tasks.core.wording import p_value, storable
-from tasks.results.build_record import record_of
+from tasks.results.build_record import storable_record
 from tasks.results.compare import compare_with_previous
 from tasks.results.mlflow.experiment import TREND, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
@@ -40,7 +40,6 @@ from tasks.results.parameters import name_for_mlflow, redact
 from tasks.results.run_record import NIGHT, NOISE, VERDICT, RunHeader, RunRecord, Tracked, Unfinished
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.letters import pairwise_p_values
-from tasks.scoring.report import Report
 from tasks.scoring.significance import LEVEL
 from tasks.settings.home import Home
 
@@ -102,23 +101,20 @@ class Tracker:
         """
         return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
 
-    def finish(self, report: Report, completion: Completion = COMPLETE) -> RunRecord:
+    def finish(self, record: RunRecord, completion: Completion = COMPLETE) -> RunRecord:
         """Log metrics, description and artifacts in bulk, close the run, and return its record."""
-        run = self._started()
-        run = self._run = run.model_copy(update={"tags": {**run.tags, **completion.tags}})
+        run = self._run = record
         problem = "" if self._opened else attempt(self.store, lambda client: self._open(client, opening(run)))
-        record = record_of(
-            run,
-            report,
-            completion.status,
-            finished=datetime.datetime.now(datetime.UTC),
-            seconds=completion.seconds and round(completion.seconds, 3),
-            prefect=completion.prefect,
-            mlflow=self._tracked,
+        facts = {
+            "finished": datetime.datetime.now(datetime.UTC),
+            "seconds": completion.seconds and round(completion.seconds, 3),
+            "prefect": completion.prefect,
+            "mlflow": self._tracked,
+            "mlflow_run_id": self._tracked.run_id,
             **completion.facts,
-        )
-        record = self._add_comparison(record)
-        package = closing(record, report, completion)
+        }
+        record = self._add_comparison(storable_record(record.model_copy(update=facts)))
+        package = closing(record, completion)
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept_file = keep(replace(package, tracked=self._tracked), self._waiting)

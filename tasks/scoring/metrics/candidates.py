@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import DASH, UNKNOWN, counted, counts, interval, percent, points
 from tasks.documents.model import Table
-from tasks.scoring.build_report import by_grade
+from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import ScoredRun, metric
@@ -351,7 +351,7 @@ def selection(run: ScoredRun) -> Measurement | None:
     - `new_queries`: questions for which it wrote a query of its own, of those it was asked about; absent where the
       records do not say.
     """
-    names = [stage.name for stage in run.report.stages]
+    names = stage_names(run.scored)
     position = next((position for position, name in enumerate(names) if name.endswith(SELECTION)), 0)
     if position < 2:  # no such stage, or fewer than two before it
         return None

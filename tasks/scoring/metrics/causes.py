@@ -170,9 +170,7 @@ def errors(run: ScoredRun) -> Measurement:
     by_question = causes(run)
     counter = Counter(name for names in by_question.values() for name in names)
     return Measurement(
-        by_question={
-            row.question.id: ", ".join(by_question.get(row.question.id, ())) for row in run.report.rows
-        },
+        by_question={row.question.id: ", ".join(by_question.get(row.question.id, ())) for row in run.rows},
         data={name: counter[name] for name in ERROR_CLASSES},
         lines=(),  # every display has them as a table
     )
@@ -188,14 +186,12 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     return Measurement(
         data=kinds,
         lines=(),
-        tables=(
-            Table("By DAC's kinds of error", ("kind", "questions"), rows, wrong_in_words(run.report.score)),
-        ),
+        tables=(Table("By DAC's kinds of error", ("kind", "questions"), rows, wrong_in_words(run.score)),),
     )
 
 
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
     """Count the questions that were answered or submitted without SQL; `tasks.pages.run.problems` says them."""
-    ids = [row.question.id for row in run.report.rows if is_unanswered(row)]
+    ids = [row.question.id for row in run.rows if is_unanswered(row)]
     return Measurement(further={"questions/unanswered": len(ids)}, data=ids, lines=())

@@ -13,7 +13,8 @@ from tasks.core.records import Correction, Elimination
 from tasks.core.wording import counted, counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.linking import gold_skeleton, printed_recall, score_links
+from tasks.scoring.breakdown import stage_names
+from tasks.scoring.linking import gold_skeleton, link_names, printed_recall, score_links
 from tasks.scoring.metric import SHARE, ScoredRun, in_words, metric
 from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
@@ -202,7 +203,7 @@ HEADLINE = {
 @metric("What the systems report of themselves", better=None, order=40)
 def figures(run: ScoredRun) -> Measurement:
     """Report DAC's and SEA-SQL's own figures; what does not apply is absent."""
-    rows = run.report.rows
+    rows = run.rows
     values = dac_figures(rows, run.rule, run.schemas) | sea_figures(rows, run.rule)
     return Measurement(
         further=values,
@@ -316,11 +317,11 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
     The link is "both" (of both directions), else the last one. Without a stage `augmented_sql`, the final answer is
     taken for the SQL made from it.
     """
-    links = [link.name for link in run.report.links]
+    links = link_names(run.link_rows, run.schemas)
     if not links:
         return None
     link = "both" if "both" in links else links[-1]
-    stage = next((s.name for s in run.report.stages if s.name.endswith(FROM_LINK)), "")
+    stage = next((name for name in stage_names(run.scored) if name.endswith(FROM_LINK)), "")
     ratio = printed_recall(run.scored, run.schemas, link=link, stage=stage, rule=run.rule)
     return Measurement(
         further={f"linking/{link}/strict_recall_or_correct": ratio},
@@ -336,10 +337,9 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
 )
 def links_resolved(run: ScoredRun) -> Measurement:
     """Report non-strict recall, strict recall and precision of every link."""
-    rows = run.scored if run.link_rows is None else run.link_rows
     shares: dict[str, dict[str, Ratio]] = {
         link.name: {"nsr": link.nsr, "strict_recall": link.strict_recall, "precision": link.precision}
-        for link in score_links(rows, run.schemas, gold_elements="resolved")
+        for link in score_links(run.link_rows, run.schemas, gold_elements="resolved")
     }
     return Measurement(
         data={

@@ -6,7 +6,7 @@ from statistics import fmean, median, pstdev
 from typing import Any
 
 from tasks.core.wording import UNKNOWN, counted
-from tasks.scoring.build_report import by_grade
+from tasks.scoring.breakdown import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Value
