@@ -32,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from flows.prefect.stage_results import StageDatabase
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
@@ -43,7 +44,7 @@ from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 PIPELINES = ("zero-shot", "few-shot", "rsl-sql")
 TARGET = 1.5
@@ -81,11 +82,12 @@ def write_nights(home: Home, questions: int) -> None:
     for days in (3, 2, 1):
         entries = []
         for pipeline in PIPELINES:
-            run, report, tracker = run_of(days, pipeline), make_report(questions, shift=days), Tracker(home)
+            run, tracker = run_of(days, pipeline), Tracker(home)
+            record = record_of(run, make_rows(questions, shift=days))
             tracker.start(run)
-            problem = tracker.trace(choose(report, failed=100, sample=20), lambda question, key: None)
+            problem = tracker.trace(choose(record, failed=100, sample=20), lambda question, key: None)
             assert not problem, problem
-            record = tracker.finish(report, Completion(seconds=60.0))
+            record = tracker.finish(record, Completion(seconds=60.0))
             warehouse.finish(record)
             entries.append(compared(NightEntry.of_run(record), Baselines(), warehouse, GATE))
         started = NOW - days * DAY

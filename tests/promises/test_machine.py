@@ -35,7 +35,7 @@ from tests.support.counting import Count
 from tests.support.disk import Disk, disk
 from tests.support.fake_openai import FakeOpenAI, error
 from tests.support.stored_replies import store_reply
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ def test_a_full_or_read_only_disk_loses_nothing_and_is_named(
             assert cache.get(reply.call.request) == reply
     home = disk.folder / "home"
     shutil.copytree(built_demo, home)
-    Warehouse(home / "warehouse.duckdb").finish(record_of(make_run(), make_report(3)))
+    Warehouse(home / "warehouse.duckdb").finish(record_of(make_run(), make_rows(3)))
     fill_replies(home / "replies.sqlite")
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.chdir(tmp_path)

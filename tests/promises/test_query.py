@@ -10,7 +10,7 @@ from tasks.results.build_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import query
 from tests.support.counting import Count
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def test_a_query_reads_the_warehouse_and_nothing_else(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     warehouse, canary = tmp_path / "warehouse.duckdb", tmp_path / "canary.csv"
-    Warehouse(warehouse).finish(record_of(make_run(), make_report(3)))
+    Warehouse(warehouse).finish(record_of(make_run(), make_rows(3)))
     canary.write_text(f"secret\n{SECRET}\n", encoding="utf-8")
     before, files = hashlib.sha256(warehouse.read_bytes()).hexdigest(), sorted(tmp_path.iterdir())
     lines = ATTACKS.read_text(encoding="utf-8").splitlines()

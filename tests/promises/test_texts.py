@@ -40,14 +40,13 @@ from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.retrieval.value_index import ValueIndex
-from tasks.scoring.build_report import build_report
 from tasks.settings.home import Home
 from tests.support.contents import contents
 from tests.support.counting import Count
 from tests.tasks.results.comparison_samples import two_runs, with_row
 from tests.tasks.results.night_samples import a_night, keep
 from tests.tasks.results.page_parts import EVIL, Page
-from tests.tasks.results.samples import report_of
+from tests.tasks.results.samples import record_with
 
 pytestmark = pytest.mark.slow
 
@@ -109,8 +108,7 @@ def reply_cache(text: str, folder: Path) -> None:
 def warehouse(text: str, folder: Path) -> None:
     store = Warehouse(folder / "warehouse.duckdb")
     run = hostile(text)[0]
-    report = report_of(run.rows)
-    store.finish(record_of(run, report))
+    store.finish(record_of(run, run.rows))
     found = store.read_run(run.run_id).rows
     assert found[:4] + found[5:] == run.rows[:4] + run.rows[5:]
     assert found[4].question.id == "4"
@@ -175,7 +173,7 @@ def html_pages(text: str, folder: Path) -> None:
 
 def mlflow_table(text: str, folder: Path) -> None:
     run = hostile(text)[0]
-    content = table(build_report(run.rows, rule="bird", schemas={}))
+    content = table(record_with(run.rows))
     (folder / "predictions.json").write_text(content, encoding="utf-8")
     assert len(json.loads(content)["data"]) == 6
 
@@ -185,8 +183,8 @@ def mlflow_run(text: str, folder: Path) -> None:
     shutil.copytree(empty_mlflow(), folder / "home")
     tracker = Tracker(Home(folder / "home"))
     tracker.start(run)
-    report = build_report(hostile(text)[0].rows, rule="bird", schemas={})
-    found = tracker.finish(report, Completion(seconds=1.0)).mlflow
+    record = record_of(run, hostile(text)[0].rows)
+    found = tracker.finish(record, Completion(seconds=1.0)).mlflow
     assert found.run_id and not found.problem, found.problem
     for file in (folder / "home" / "mlartifacts").rglob("*.html"):
         assert "<script>alert" not in file.read_text(encoding="utf-8")

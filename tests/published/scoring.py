@@ -10,12 +10,13 @@ from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.pairing import pair
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
-from tasks.scoring.report import Report
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.evaluation import EvaluationSettings
+from tests.tasks.results.samples import make_run
 
 
 def read(benchmark: str, pipeline: str, data: Path, home: Path) -> tuple[EvaluationSettings, Benchmark]:
@@ -33,10 +34,10 @@ def predictions(file: Path, benchmark: Benchmark) -> Mapping[str, Outcome]:
     return {question.id: Outcome(question.id, sqls.get(question.id)) for question in benchmark.questions}
 
 
-async def score(scorable: Scorable, outcomes: Mapping[str, Outcome], workers: SqlWorkers) -> Report:
-    """Score the outcome of each question by the benchmark's rule and those beside it."""
+async def score(scorable: Scorable, outcomes: Mapping[str, Outcome], workers: SqlWorkers) -> RunRecord:
+    """Return the record of a run of these outcomes, scored by the benchmark's rule and those beside it."""
     settings = scorable.benchmark.settings
     scorer = Scorer(scorable, Judge(workers, rules_beside(settings.rule), settings.timeout_s))
     for question in scorable.questions:
         await scorer.score(question, outcomes[question.id])
-    return scorer.report()
+    return scorer.record(make_run(rule=settings.rule))

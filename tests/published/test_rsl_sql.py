@@ -17,15 +17,16 @@ from tasks.core.outcome import Outcome
 from tasks.core.records import Link
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.build_report import build_report
+from tasks.results.run_record import RunRecord
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.scoring.metric import METRICS, ScoredRun
-from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tests.published.rsl_sql_release import Release, read_release, recorded_replies, replay
 from tests.published.scoring import predictions, read, score
+from tests.tasks.results.samples import record_with
 
 pytestmark = pytest.mark.slow
 
@@ -110,8 +111,8 @@ async def test_schema_linking_has_the_published_figures(
     }
 
 
-def report_of(benchmark: Benchmark, release: Release, stages: Sequence[str]) -> Report:
-    """Return a report with the released verdicts on some stages."""
+def released(benchmark: Benchmark, release: Release, stages: Sequence[str]) -> RunRecord:
+    """Return the record of a run with the released verdicts on some stages."""
     vectors = {stage: release.verdicts(f"correct/{STAGES[stage]}") for stage in stages}
     scores = []
     for question in benchmark.questions:
@@ -121,7 +122,7 @@ def report_of(benchmark: Benchmark, release: Release, stages: Sequence[str]) -> 
         outcome = Outcome(question.id, release.sql[STAGES[stages[-1]]][int(question.id)])
         gold = benchmark.gold[question.id]
         scores.append(QuestionScore(question, outcome, verdicts[stages[-1]], verdicts, gold))
-    return build_report(scores, rule="bird", schemas={})
+    return record_with(scores)
 
 
 def test_stages_fix_and_break_the_published_numbers_of_answers(
@@ -130,13 +131,13 @@ def test_stages_fix_and_break_the_published_numbers_of_answers(
     """Counts of 1,534 questions, from the authors' verdicts."""
     benchmark = bird[1]
     assert len(benchmark.questions) == 1534
-    report = report_of(benchmark, release, tuple(STAGES))
-    assert [stage.correct for stage in report.stages] == [962, 998, 1019, 1031]
-    second = report.stages[1]
+    record = released(benchmark, release, tuple(STAGES))
+    assert [stage.correct for stage in record.stages] == [962, 998, 1019, 1031]
+    second = record.stages[1]
     assert (second.fixed, second.broken) == (92, 56)
-    third = report_of(benchmark, release, ("1_preliminary_sql", "3_binary_selection")).stages[1]
+    third = released(benchmark, release, ("1_preliminary_sql", "3_binary_selection")).stages[1]
     assert (third.fixed, third.broken) == (81, 24)
-    selection = METRICS.get("selection").of(ScoredRun(report, {}))
+    selection = METRICS.get("selection").of(ScoredRun("bird", record.rows, {}))
     assert selection is not None
     chosen, oracle = selection.further["selection/chosen_right"], selection.further["selection/oracle"]
     assert (chosen.correct, chosen.total) == (109, 148)  # exactly one of SQL1 and SQL2 is right
@@ -161,11 +162,11 @@ async def test_the_replayed_replies_and_the_baseline_have_these_scores_on_superh
         inputs = QuestionInputs(databases, {question.id: QuestionExtras() for question in questions})
         runner = QuestionRunner(settings, inputs, Tools(replay(release, benchmark.questions), workers))
         outcomes = {question.id: await runner.run(QuestionRun(question)) for question in questions}
-        report = await score(scorable, outcomes, workers)
+        record = await score(scorable, outcomes, workers)
         baseline = await score(scorable, predictions(shared_data / BASELINE, benchmark), workers)
-    assert report.scored == 129
+    assert record.scored == 129
     assert not [outcome.failure for outcome in outcomes.values() if outcome.failure]
-    assert {stage.name: stage.correct for stage in report.stages} == {
+    assert {stage.name: stage.correct for stage in record.stages} == {
         "1_preliminary_sql": 109,
         "2_augmented_sql": 112,
         "3_binary_selection": 112,

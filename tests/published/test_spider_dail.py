@@ -37,8 +37,8 @@ async def test_executed_and_matched_as_by_the_official_evaluator(shared_data: Pa
     questions = [question for question in benchmark.questions if question.database_id in databases]
     assert len(questions) == 972
     async with SqlWorkers() as workers:
-        report = await score(Scorable(benchmark, questions, databases), outcomes, workers)
-    assert {rule: report.scores[rule].correct for rule in ("bird", "spider")} == {"bird": 788, "spider": 809}
+        record = await score(Scorable(benchmark, questions, databases), outcomes, workers)
+    assert {rule: record.scores[rule].correct for rule in ("bird", "spider")} == {"bird": 788, "spider": 809}
     matches = {
         question.id
         for question in questions

@@ -11,7 +11,6 @@ from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.home import Home
 from tests.support.command_line import Ran
 from tests.support.offline_run import offline_run
-from tests.tasks.results.samples import report_of
 
 RULES = ("bird", "spider", "strict")
 RIGHT = Verdict(dict.fromkeys(RULES, True), "ok", row_count=1)
@@ -62,7 +61,7 @@ class KeptRuns:
         files = preparation.benchmark.question_files
         run = describe(settings, files, engine="", questions_in_benchmark=60)
         run = run.model_copy(update={"pipeline": pipeline or run.pipeline})
-        self.warehouse.finish(record_of(run, report_of(scores), seconds=2.0))
+        self.warehouse.finish(record_of(run, scores, seconds=2.0))
         return run.run_id
 
     def show(self, *words: str) -> str:

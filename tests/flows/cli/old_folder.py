@@ -14,6 +14,7 @@ from flows.prefect.stage_results import StageDatabase
 from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Usage
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
@@ -22,12 +23,12 @@ from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
 from tests.support.stored_replies import store_reply
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 DAY_S = 86_400
 OLD, YOUNG = 100, 1
 """Ages of the two runs in days."""
-REPORT = make_report(12)
+ROWS = make_rows(12)
 IDENTITY = {"kind": "fake"}
 
 
@@ -55,8 +56,9 @@ def _record_run(home: Home, days: int) -> None:
     run = make_run(run_id=run_id(days), started=started, tags={})
     tracker = Tracker(home)
     tracker.start(run)
-    assert tracker.trace(choose(REPORT, failed=3, sample=3), lambda question, key: None) == ""
-    Warehouse(home.warehouse).finish(tracker.finish(REPORT, Completion(seconds=60.0)))
+    record = record_of(run, ROWS)
+    assert tracker.trace(choose(record, failed=3, sample=3), lambda question, key: None) == ""
+    Warehouse(home.warehouse).finish(tracker.finish(record, Completion(seconds=60.0)))
 
 
 def _keep_results(home: Home, days: int) -> None:

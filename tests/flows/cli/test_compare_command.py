@@ -14,7 +14,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs
-from tests.tasks.results.samples import make_run, report_of
+from tests.tasks.results.samples import make_run
 
 A, B = "20261121-020000-00000a", "20261121-020001-00000b"
 MLFLOW = {A: "9c" * 16, B: "9d" * 16}
@@ -30,9 +30,9 @@ def keep(home: Path, runs: Sequence[RunRecord]) -> None:
     """Write runs as evaluations do."""
     warehouse = Warehouse(home / "warehouse.duckdb")
     for each in runs:
-        report = report_of(each.rows)
-        facts = record_of(each, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run_id)))
-        warehouse.finish(facts)
+        mlflow_run = MLFLOW.get(each.run_id)
+        facts = {"mlflow": Tracked("sqlite://", mlflow_run), "mlflow_run_id": mlflow_run}
+        warehouse.finish(record_of(each, each.rows, each.status, **facts))
 
 
 def later(runs: Sequence[RunRecord]) -> list[RunRecord]:
@@ -58,9 +58,8 @@ def test_the_verdict_is_printed(home: Path, fixed: int, broken: int, verdict: st
 def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
     warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
     for each in later(two_runs(0, 0, 6)):
-        report = report_of(each.rows)
         same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
-        warehouse.finish(record_of(each, report, each.status, metrics=same))
+        warehouse.finish(record_of(each, each.rows, each.status, metrics=same))
     told = run("compare", A, B).out
     assert "Metrics: 1 value equal in both" in told
     assert "chosen" not in told and "better" not in told

@@ -14,7 +14,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
 from tests.support.command_line import ROOT
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 
 def completed(*words: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def test_commands_options_folders_and_files_are_completed() -> None:
 def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
     assert values("show", "l") == ["latest"]
-    Warehouse(tmp_path / "warehouse.duckdb").finish(record_of(make_run(), make_report(2)))
+    Warehouse(tmp_path / "warehouse.duckdb").finish(record_of(make_run(), make_rows(2)))
     assert values("show", "") == ["latest", make_run().run_id]
     shell = ShellComplete(crosscheck, {}, "crosscheck", "_CROSSCHECK_COMPLETE")
     (_, run) = shell.get_completions(["show"], "")

@@ -21,12 +21,11 @@ from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, open_console, print_blocks
 from tasks.results.build_record import record_of
-from tasks.scoring.build_report import build_report
 from tasks.scoring.report import is_right
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine
 from tests.support.terminal import run_in_terminal
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_record, make_rows, make_run
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
 COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
@@ -121,10 +120,9 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
 
 
 def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(tmp_path: Path) -> None:
-    stream, report = io.StringIO(), make_report(20)
-    told = record_of(make_run(), report, seconds=1.0)
-    print_summary(told, Home(tmp_path), stream, details=True)
-    linking = report.links[1]
+    stream, record = io.StringIO(), make_record(20, seconds=1.0)
+    print_summary(record, Home(tmp_path), stream, details=True)
+    linking = record.links[1]
     cells = (
         f"{percent(each)} {counts(each)}" for each in (linking.nsr, linking.strict_recall, linking.precision)
     )
@@ -247,10 +245,10 @@ BEFORE = "20261120-020000-3f9a1c"
 
 
 def next_steps_of(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
-    rows = make_report(questions).rows
+    rows = make_rows(questions)
     rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
     run = make_run().model_copy(update={"run_id": RUN})
-    return next_steps(record_of(run, build_report(rows, rule="bird", schemas={})), before)
+    return next_steps(record_of(run, rows), before)
 
 
 def commands_of(lines: list[str]) -> list[str]:

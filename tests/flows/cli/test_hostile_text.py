@@ -31,7 +31,6 @@ from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import QueryResult
-from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
 from tasks.scoring.execution.gold_check import Gold, GoldCheck, GoldReport, Golds
 from tasks.scoring.report import Verdict
@@ -54,9 +53,7 @@ def evaluated() -> RunRecord:
         outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, retryable=True)),
         final=Verdict({"bird": False}, "no_answer"),
     ).rows
-    report = build_report(row, rule="bird", schemas={})
-    report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
-    record = record_of(make_run(), report)
+    record = record_of(make_run(), row, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
     more = {"translations": (EVIL,), "tags": {"name": EVIL, "changed": EVIL}, "notes": (EVIL,)}
     return record.model_copy(update=names | more | {"mlflow": Tracked(EVIL, EVIL, EVIL)})

@@ -21,7 +21,6 @@ from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import score, stored
 from tests.tasks.results.night_samples import keep, unanswered
 from tests.tasks.results.page_parts import Page
-from tests.tasks.results.samples import report_of
 
 Boards = Callable[..., list[Board]]
 
@@ -161,12 +160,9 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     warehouse = Warehouse(home.warehouse)
     keep(warehouse, [plain])
     assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
-    run_, report = voting.model_copy(update={"run_id": "2026-9"}), report_of(voting.rows)
-    scores = {
-        **report.scores,
-        "corrected": Score(7, 9, rule="bird", variant="corrected", title="On corrected golds"),
-    }
-    record = record_of(run_, replace(report, scores=scores), metrics={"candidates": candidates})
+    record = record_of(voting, voting.rows, run_id="2026-9", metrics={"candidates": candidates})
+    corrected = Score(7, 9, rule="bird", variant="corrected", title="On corrected golds")
+    record = record.model_copy(update={"scores": {**record.scores, "corrected": corrected}})
     warehouse.finish(record)
     lines = run("leaderboard").out
     assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines

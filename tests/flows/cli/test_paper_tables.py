@@ -12,7 +12,6 @@ from flows.evaluate.paper_tables import Cell, PaperRun, PaperTable, paper_tables
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.results.build_record import record_of
-from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.support.demo import demo_golds, write_predictions
 from tests.support.in_process import run
@@ -49,8 +48,7 @@ def paper_run(name: str = "A", rows: Sequence[QuestionScore] = ROWS, **metrics: 
         settings={"pipeline": {"linking": {"directions": "both"}}}, tags={"changed": "pipeline.k=0"}
     )
     schemas = {row.question.database_id: SHOP for row in rows}
-    report = build_report(rows, rule="bird", schemas=schemas)
-    found = record_of(made, report, "complete")
+    found = record_of(made, rows, schemas=schemas)
     found = found.model_copy(update={"metrics": {**found.metrics, **metrics}})
     return PaperRun(name, found.model_copy(update={"rows": tuple(rows)}), schemas)
 

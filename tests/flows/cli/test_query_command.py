@@ -11,12 +11,11 @@ import pytest
 
 from flows.runtime.output import emit_json
 from tasks.results.build_record import record_of
-from tasks.results.run_record import Tracked
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import MEANINGS, views
 from tasks.scoring.cost import Cost
 from tests.support.in_process import run
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_record, make_rows, make_run
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,9 +28,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     first = make_run()
     tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
     second = first.model_copy(update={"run_id": "20991231-000000-ffffff", "tags": tags})
-    facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow": Tracked(run_id="m1"), "seconds": 1.5}
+    facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow_run_id": "m1", "seconds": 1.5}
     for one in (first, second):
-        warehouse.finish(record_of(one, make_report(20), **facts))
+        warehouse.finish(record_of(one, make_rows(20), **facts))
     return tmp_path
 
 
@@ -50,7 +49,7 @@ def rows(sql: str) -> list[dict[str, object]]:
 @pytest.mark.usefixtures("home")
 def test_a_run_shows_its_score_its_bill_where_it_comes_from_and_its_right_answers() -> None:
     first, second = found = rows("SELECT * FROM runs ORDER BY run_id")
-    report = make_report(20)
+    report = make_record(20)
     assert [row["ex"] for row in found] == [pytest.approx(report.score.ex)] * 2
     assert (first["calls"], first["cost_usd"], first["rerolled"], second["rerolled"]) == (
         7,
@@ -114,19 +113,19 @@ def test_every_documented_example_runs() -> None:
 
 def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home: Path) -> None:
     warehouse, first = Warehouse(home / "warehouse.duckdb"), make_run()
-    reports = {(first.benchmark, first.backbone): make_report(20)}
+    records = {(first.benchmark, first.backbone): make_record(20)}
     for place, names in enumerate((("spider-dev", first.backbone), (first.benchmark, "b2"))):
         changes = {"run_id": f"20991231-00000{place}-aaaaaa", "benchmark": names[0], "backbone": names[1]}
-        reports[names] = make_report(40)
-        warehouse.finish(record_of(first.model_copy(update=changes), reports[names]))
+        records[names] = record_of(first.model_copy(update=changes), make_rows(40))
+        warehouse.finish(records[names])
     (query,) = (each for each in of_page() if "PIVOT" in each)
     shown = {
         (row["benchmark"], row["backbone"], row["difficulty"]): row[first.pipeline] for row in rows(query)
     }
     assert shown == {
         (*names, grade): f"{100 * share.correct / share.total:.2f} % ({share.correct} of {share.total})"
-        for names, report in reports.items()
-        for grade, share in report.by_difficulty.items()
+        for names, record in records.items()
+        for grade, share in record.by_difficulty.items()
     }
 
 

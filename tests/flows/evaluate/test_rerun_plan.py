@@ -27,7 +27,7 @@ from tasks.settings.evaluation import RerunSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 from tasks.stages.question_run import QuestionRun
-from tests.tasks.results.samples import make_report, make_run, report_of
+from tests.tasks.results.samples import make_rows, make_run
 
 RIGHT, WRONG = {"bird": True}, {"bird": False}
 
@@ -55,7 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def score(name: str, case: dict[str, Any]) -> QuestionScore:
-    base = make_report(1).rows[0]
+    base = make_rows(1)[0]
     failure = case.get("failure")
     outcome = replace(
         base.outcome, question_id=name, failure=failure, sql=None if failure else "SELECT 1",
@@ -86,8 +86,8 @@ class Night:
     def finish(
         self, run: RunRecord, cases: dict[str, dict[str, Any]], rerun: dict[str, Any] | None = None
     ) -> None:
-        report = report_of(tuple(score(*case) for case in cases.items()))
-        self.warehouse.finish(record_of(run, report, rerun=rerun))
+        rows = tuple(score(*case) for case in cases.items())
+        self.warehouse.finish(record_of(run, rows, rerun=rerun))
 
     def other(self, run_id: str, **changes: Any) -> RunRecord:
         """Return the run under another id, with changes."""

@@ -14,15 +14,14 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
 from tasks.results.build_record import record_of
-from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
-from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.scoring.report import QuestionScore, Verdict
 from tests.tasks.results.samples import make_run
 
 UNKNOWN = Estimate(100, None, None, None, None)
 
 
-def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0) -> Report:
+def scored_rows(right: int, *, executable: bool = True, first: int = 0, lost: int = 0) -> list[QuestionScore]:
     failure = Failure("backbone_error", "", "It did not answer.", retryable=True)
     scores = []
     for n in range(100):
@@ -30,14 +29,14 @@ def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0
         outcome = Outcome(question.id, "SELECT 1", failure=failure if n >= 100 - lost else None)
         verdict = Verdict({"bird": n < right}, "ok")
         scores.append(QuestionScore(question, outcome, verdict, {}, "SELECT 1", executable=executable))
-    return build_report(scores, rule="bird", schemas={})
+    return scores
 
 
 def done(
     name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
 ) -> CellResult:
     cell = SimpleNamespace(name=name, varied=(), unranked=unranked, free=free)
-    record = record_of(make_run(run_id=f"run-{name}"), report(right, **scored))
+    record = record_of(make_run(run_id=f"run-{name}"), scored_rows(right, **scored))
     return CellResult(cell, UNKNOWN, record, problem)  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ from tasks.results.build_record import record_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ async def test_a_killed_run_is_ended_everywhere_and_its_file_is_gone(home: Home,
 async def test_what_had_ended_before_the_kill_stays_as_it_ended(home: Home, leave: Left) -> None:
     run, warehouse = make_run(), Warehouse(home.warehouse)
     warehouse.start(run)
-    warehouse.finish(record_of(run, make_report(3)))
+    warehouse.finish(record_of(run, make_rows(3)))
     flow_run = await running_flow()
     await set_state(flow_run, Completed())
     leave(run=run.run_id, flow_run=str(flow_run))

@@ -9,7 +9,7 @@ from tasks.core.records import Question
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord
 from tasks.scoring.report import QuestionScore, Verdict
-from tests.tasks.results.samples import RULES, make_run, report_of
+from tests.tasks.results.samples import RULES, make_run
 
 GRADES = ("simple", "moderate", "challenging")
 FINAL = "1_preliminary_sql"
@@ -41,7 +41,7 @@ def stored(
     """A run with these questions."""
     run = make_run(run_id=f"20261121-02000{'ab'.index(letter)}-00000{letter}", **changes)
     found = tuple(rows)
-    return record_of(run, report_of(found), status)
+    return record_of(run, found, status)
 
 
 def with_status(run: RunRecord, status: str) -> RunRecord:

@@ -1,22 +1,22 @@
-"""Runs and reports made up for the tests of results."""
+"""Runs made up for the tests of results."""
 
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import ColumnName, Link, Question
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.store import Store
 from tasks.results.run_record import RunRecord
 from tasks.scoring.report import (
     LinkingScore,
     QuestionScore,
     Ratio,
-    Report,
     Verdict,
 )
 from tasks.settings.home import Home
-from tests.tasks.scoring.samples import report_of
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
 GRADES = ("simple", "moderate", "challenging")
@@ -92,9 +92,11 @@ def question_score(number: int, stages: Sequence[str] = STAGES) -> QuestionScore
     )
 
 
-def make_report(questions: int = 30, stages: Sequence[str] = STAGES, shift: int = 0) -> Report:
-    """A report of as many questions, with made-up links; `shift` varies the answers."""
-    rows = tuple(
+def make_rows(
+    questions: int = 30, stages: Sequence[str] = STAGES, shift: int = 0
+) -> tuple[QuestionScore, ...]:
+    """As many questions with their scores; `shift` varies the answers."""
+    return tuple(
         replace(
             score,
             question=replace(score.question, id=str(number)),
@@ -102,7 +104,18 @@ def make_report(questions: int = 30, stages: Sequence[str] = STAGES, shift: int 
         )
         for number, score in ((number, question_score(number + shift, stages)) for number in range(questions))
     )
-    return replace(report_of(rows), links=LINKS)
+
+
+def make_record(
+    questions: int = 30, stages: Sequence[str] = STAGES, shift: int = 0, **facts: Any
+) -> RunRecord:
+    """The record of a run of as many questions, with made-up links."""
+    return record_of(make_run(), make_rows(questions, stages, shift), **{"links": LINKS, **facts})
+
+
+def record_with(rows: Sequence[QuestionScore], rule: str = "bird", **facts: Any) -> RunRecord:
+    """Return the record of a run of some questions, with further fields or schemas."""
+    return record_of(make_run(rule=rule), rows, **facts)
 
 
 def home_of(store: Store) -> Home:

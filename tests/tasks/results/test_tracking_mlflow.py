@@ -14,14 +14,14 @@ from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
 from tasks.pages.run import run_description
-from tasks.results.build_record import describe, new_run_id
+from tasks.results.build_record import describe, new_run_id, record_of
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store, find_store
 from tasks.results.mlflow.tracker import Tracker, log_night
 from tasks.results.parameters import MAX_VALUE, flatten, redact
 from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
-from tests.tasks.results.samples import STAGES, home_of, make_report, make_run, report_of
+from tests.tasks.results.samples import LINKS, STAGES, home_of, make_record, make_rows, make_run, record_with
 
 CLOSED = Store("http://127.0.0.1:9")
 """Nobody answers on the discard port."""
@@ -29,10 +29,10 @@ CLOSED = Store("http://127.0.0.1:9")
 
 def evaluate(store: Store, questions: int = 30, **changes: object) -> Tracked:
     tracker = Tracker(home_of(store), store)
-    tracker.start(make_run(**changes))
-    tracked = tracker.finish(
-        make_report(questions), Completion(seconds=12.5, describe=run_description)
-    ).mlflow
+    run = make_run(**changes)
+    tracker.start(run)
+    completion = Completion(seconds=12.5, describe=run_description)
+    tracked = tracker.finish(record_of(run, make_rows(questions), links=LINKS), completion).mlflow
     assert tracked.problem == ""
     return tracked
 
@@ -79,11 +79,11 @@ def test_a_run_is_visible_from_its_first_minute(store: Store, client: MlflowClie
 def test_a_finished_run_has_its_scores_and_where_they_come_from(
     finished: Tracked, reader: MlflowClient
 ) -> None:
-    run, report = reader.get_run(finished.run_id), make_report(30)
+    run, record = reader.get_run(finished.run_id), make_record(30)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["ex"] == pytest.approx(report.score.correct / report.score.total, abs=1e-6)
+    assert run.data.metrics["ex"] == pytest.approx(record.score.correct / record.score.total, abs=1e-6)
     assert (run.data.metrics["questions/correct"], run.data.metrics["questions/total"]) == (
-        report.score.correct,
+        record.score.correct,
         30,
     )
     assert run.data.metrics["stage_ex/4_self_correction"] == run.data.metrics["ex"]
@@ -126,13 +126,13 @@ def test_predictions_are_one_table_with_the_same_columns_first_in_every_run(
     assert list(table.columns)[-2:] == ["gold_sql", "run_id"]
     assert len(table) == 60
     mine = table[table["run_id"] == tracked.run_id].reset_index(drop=True)
-    report = make_report(30)
-    assert list(mine["predicted_sql"].fillna("")) == [row.outcome.sql or "" for row in report.rows]
-    assert list(mine["correct"]) == [row.final.correct["bird"] for row in report.rows]
+    rows = make_rows(30)
+    assert list(mine["predicted_sql"].fillna("")) == [row.outcome.sql or "" for row in rows]
+    assert list(mine["correct"]) == [row.final.correct["bird"] for row in rows]
     assert mine["asked"][1] == "1 · How many heroes have the power number 1?"
-    assert mine["answer"][0] == f"✗ (error) {report.rows[0].outcome.sql}"
-    assert mine["answer"][1] == f"✓ {report.rows[1].outcome.sql}"
-    assert mine["answer"][7] == f"✗ {report.rows[7].outcome.sql}"
+    assert mine["answer"][0] == f"✗ (error) {rows[0].outcome.sql}"
+    assert mine["answer"][1] == f"✓ {rows[1].outcome.sql}"
+    assert mine["answer"][7] == f"✗ {rows[7].outcome.sql}"
     assert mine["answer"][10] == "– backbone_error"
     assert mine["status"][10] == "backbone_error"
     assert mine["error"][10] == "The backbone did not answer in time."
@@ -175,9 +175,9 @@ def test_an_interrupted_run_says_why(store: Store, client: MlflowClient) -> None
     assert run.data.tags["mlflow.note.content"] == "Interrupted: The user stopped it."
 
 
-def test_an_empty_report_is_logged_too(store: Store, client: MlflowClient) -> None:
+def test_a_run_without_questions_is_logged_too(store: Store, client: MlflowClient) -> None:
     tracker = started(store)
-    tracked = tracker.finish(report_of(())).mlflow
+    tracked = tracker.finish(record_with(())).mlflow
     assert tracked.problem == ""
     assert "ex" not in client.get_run(tracked.run_id).data.metrics
 
@@ -186,7 +186,7 @@ def test_a_name_that_mlflow_would_refuse_does_not_lose_the_run(store: Store, cli
     odd = make_run(settings={"pipeline": {"a (b)": "x" * 9000, "c": "\N{SNOWMAN}", "half": "\ud83d"}})
     tracker = Tracker(home_of(store), store)
     tracker.start(odd)
-    tracked = tracker.finish(make_report(3)).mlflow
+    tracked = tracker.finish(record_of(odd, make_rows(3))).mlflow
     assert tracked.problem == ""
     assert client.get_run(tracked.run_id).data.params["pipeline.c"] == "\N{SNOWMAN}"
 
@@ -208,8 +208,9 @@ def test_runs_of_nights_have_dated_names_a_verdict_and_a_series_over_the_nights(
     store: Store, client: MlflowClient
 ) -> None:
     tracker = Tracker(home_of(store), store)
-    tracker.start(make_run(tags={"night": "2026-11-21T00:30Z"}))
-    record = tracker.finish(make_report(30), Completion(seconds=12.5))
+    run = make_run(tags={"night": "2026-11-21T00:30Z"})
+    tracker.start(run)
+    record = tracker.finish(record_of(run, make_rows(30)), Completion(seconds=12.5))
     nights = [datetime.datetime(2026, 11, day, tzinfo=datetime.UTC) for day in (20, 21)]
     scores = list(zip(nights, (0.5, 0.6), strict=True))
     assert log_night(store, record, "no worse", scores) == ""
@@ -230,17 +231,18 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     home = home_of(store)
     tracker = Tracker(home, CLOSED)
     assert tracker.start(make_run()).run_id is None
-    tracked = tracker.finish(make_report(30), Completion(seconds=12.5)).mlflow
+    tracked = tracker.finish(make_record(30), Completion(seconds=12.5)).mlflow
     assert "no server answers at 127.0.0.1:9" in tracked.problem
     assert make_run().run_id in tracked.problem
 
     later = Tracker(home, store)
-    later.start(make_run().model_copy(update={"run_id": "later"}))
-    assert later.finish(make_report(5)).mlflow.problem == ""
+    run = make_run(run_id="later")
+    later.start(run)
+    assert later.finish(record_of(run, make_rows(5))).mlflow.problem == ""
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     (run,) = [each for each in runs if each.data.tags["crosscheck_run_id"] == make_run().run_id]
     assert len(runs) == 2 and run.info.status == "FINISHED"
-    assert run.data.metrics["ex"] == pytest.approx(make_report(30).score.ex, abs=1e-6)
+    assert run.data.metrics["ex"] == pytest.approx(make_record(30).score.ex, abs=1e-6)
     assert run.data.params["backbone.model"] == "weak-1"
     logged = replace(tracked, run_id=run.info.run_id)
     assert json.loads(artifact(client, logged, "summary.json"))["run_id"] == make_run().run_id
@@ -257,7 +259,7 @@ def test_abandoning_without_a_server_raises_nothing(store: Store) -> None:
 def test_logging_twice_does_not_double_the_table(store: Store, client: MlflowClient) -> None:
     tracker = started(store)
     for _ in range(2):
-        tracked = tracker.finish(make_report(30)).mlflow
+        tracked = tracker.finish(make_record(30)).mlflow
     assert len(json.loads(artifact(client, tracked, "predictions.json"))["data"]) == 30
 
 
@@ -279,7 +281,7 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
             8.0, other.execute, ["ROLLBACK"]
         )  # SQLAlchemy itself waits for five seconds
         unlocking.start()
-        tracked = tracker.finish(make_report(4), Completion(seconds=1.0)).mlflow
+        tracked = tracker.finish(make_record(4), Completion(seconds=1.0)).mlflow
         unlocking.join()
     assert tracked.problem == "" and tracked.run_id is not None
     assert client.get_run(tracked.run_id).info.status == "FINISHED"

@@ -19,7 +19,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
-from tests.tasks.results.samples import make_report, make_run, report_of
+from tests.tasks.results.samples import make_record, make_rows, make_run
 
 LONG = "a sentence of a server that goes on and on " * 12
 
@@ -48,7 +48,6 @@ def _without_codes(text: str) -> str:
 
 def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = tuple(f"{place}_{'stage' * 5}" for place in range(1, 12))
-    report = make_report(400, stages)
     more = {
         "stages": tuple(
             StageScore(200, 400, name=name, fixed=min(place, 1), broken=0)
@@ -65,7 +64,7 @@ def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest
             **{f"v{n}": Score(1, 400, rule="bird", variant=f"v{n}", title=LONG) for n in range(5)},
         },
     }
-    lines = on_terminal(record_of(make_run(), report, seconds=19.9).model_copy(update=more), monkeypatch)
+    lines = on_terminal(record_of(make_run(), make_rows(400, stages), seconds=19.9, **more), monkeypatch)
     assert len(lines) <= 40, "\n".join(lines)
     assert max(map(len, lines)) <= 100
     assert any("and 5 more stages" in line for line in lines)
@@ -73,8 +72,7 @@ def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest
 
 
 def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = make_report(30)
-    record = record_of(make_run(), report, seconds=19.9)
+    record = make_record(30, seconds=19.9)
     cost = replace(record.cost, cost_usd=0.25, from_scratch_usd=0.75)
     record = record.model_copy(update={"cost": cost})
     text = " ".join(" ".join(on_terminal(record, monkeypatch)).split())
@@ -92,8 +90,8 @@ def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest
 
 
 def test_a_failed_question_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = make_report(11).rows  # the last one has no answer
-    record = record_of(make_run(), report_of(rows))
+    rows = make_rows(11)  # the last one has no answer
+    record = record_of(make_run(), rows)
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert text.count("no answer") == 1 and text.count("did not answer in time") == 1
     assert "1 of 11 questions has no answer (backbone_error) and counts as wrong" in text
@@ -105,8 +103,8 @@ def test_a_failed_question_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_unfinished_run_has_no_score_and_is_not_to_be_asked_again(
     monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
-    rows = make_report(11).rows  # the last one has no answer, and could be asked again
-    record = record_of(make_run(), report_of(rows))
+    rows = make_rows(11)  # the last one has no answer, and could be asked again
+    record = record_of(make_run(), rows)
     record = record.model_copy(update={"status": status})
     page = run_page(RunView(record, {}), ())
     shown = [*on_terminal(record, monkeypatch, compared=False), *next_steps(record), page.title, str(record)]
@@ -118,8 +116,8 @@ def test_an_unfinished_run_has_no_score_and_is_not_to_be_asked_again(
 def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = make_report(9).rows
-    record = record_of(make_run(), report_of(rows))
+    rows = make_rows(9)
+    record = record_of(make_run(), rows)
     assert not record.failures
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert "✓ 9 questions answered" in text
@@ -138,7 +136,7 @@ def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
 def test_the_cost_of_a_run_that_has_not_finished_is_said_to_be_of_its_ended_questions(
     status: str, said: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = record_of(make_run(), report_of(make_report(9).rows), status)
+    record = record_of(make_run(), make_rows(9), status)
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert text.count("calls of questions that had not ended are not counted") == said
 
@@ -151,7 +149,7 @@ def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_al
         return StageScore(20 + place, 40, name=f"{place}_stage", fixed=fixed, broken=broken)
 
     def rows(*stages: StageScore) -> list[str]:
-        record = record_of(make_run(), make_report(9)).model_copy(update={"stages": stages})
+        record = record_of(make_run(), make_rows(9)).model_copy(update={"stages": stages})
         lines = on_terminal(record, monkeypatch, compared=False)
         names = re.compile(r"(\d_stage.*|and \d+ more stages?)")
         return [" ".join(line.split()) for line in lines if names.match(line)]
@@ -198,12 +196,12 @@ def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown
         from_scratch_usd=0.875,
         flex_calls=8,
     )
-    report = replace(make_report(), cost=cost)
-    table = savings_table(record_of(make_run(), report))
+    record = make_record(cost=cost)
+    table = savings_table(record)
     assert table is not None and table.rows[-1] is not None
     assert table.rows[-1][1:] == ("$1.0000", "-$0.1250", "$0.5000", "$0.6250", "$0.2500", "$0.8750")
-    right = report.score.correct
+    right = record.score.correct
     assert "tier flex: 8 of 10 paid calls" in str(table.caption)
     assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
     for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
-        assert savings_table(record_of(make_run(), replace(make_report(), cost=cost))) is None
+        assert savings_table(make_record(cost=cost)) is None

@@ -22,7 +22,7 @@ from tasks.results.curves import Priced, candidate_chart, pareto_blocks, pareto_
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Accuracy
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 
 DAY = datetime.timedelta(days=1)
 
@@ -36,8 +36,7 @@ def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecor
             **changes,
         }
     )
-    report = make_report(60, shift=number)
-    return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))
+    return record_of(run, make_rows(60, shift=number), cost=Cost(calls=1, from_scratch_usd=usd))
 
 
 def heights(axes: Axes, label: str) -> list[float]:

@@ -21,9 +21,9 @@ from tasks.results.warehouse.views import query
 from tasks.scoring.cost import Cost
 from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
-from tasks.scoring.report import QuestionScore, Report, Score, is_right
+from tasks.scoring.report import QuestionScore, Score, is_right
 from tasks.scoring.variants import FINDERS, Variant
-from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
+from tests.tasks.results.samples import STAGES, make_record, make_rows, make_run, record_with
 from tests.tasks.scoring.samples import score
 
 SCHEMA = Path(__file__).parents[3] / "docs/run-record.schema.json"
@@ -35,7 +35,14 @@ def test_the_published_schema_is_that_of_the_record() -> None:
 
 def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     mlflow = Tracked("sqlite:///x", "abc", "7")
-    record = record_of(make_run(), make_report(), seconds=1.235, prefect=TaskRunCounts(9, 8), mlflow=mlflow)
+    record = record_of(
+        make_run(),
+        make_rows(),
+        seconds=1.235,
+        prefect=TaskRunCounts(9, 8),
+        mlflow=mlflow,
+        mlflow_run_id="abc",
+    )
     found = json.loads(json.dumps(json_of(record), allow_nan=False))
     assert json_of(RunRecord.model_validate(found)) == found
     assert (found["ex"], found["schema_version"]) == (found["correct"] / found["total"], 1)
@@ -44,7 +51,7 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
     assert next(iter(found["scores"])) == found["rule"] == "bird"
     run = make_run(tags={"note": "a\ud800b"})
-    record = record_of(run, make_report(3))
+    record = record_of(run, make_rows(3))
     assert record.tags == {"note": "a\ufffdb"}
     assert json_of(read_record(record.model_dump_json())) == json_of(record)
 
@@ -63,12 +70,11 @@ def test_a_message_of_some_failures_is_not_told_of_all(
 ) -> None:
     failures = [Failure("backbone_error", "sql", message, retryable=True) for message in messages]
     rows = [score(str(n), sql=None, failure=failure) for n, failure in enumerate(failures)]
-    report = report_of(rows)
-    assert record_of(make_run(), report, fatal=fatal).failure_messages == shown
+    assert record_of(make_run(), rows, fatal=fatal).failure_messages == shown
 
 
 def test_what_is_unknown_is_null_and_never_zero() -> None:
-    found = json_of(record_of(make_run(), replace(make_report(), cost=Cost(calls=3), links=())))
+    found = json_of(make_record(cost=Cost(calls=3), links=()))
     assert (found["cost"]["calls"], found["cost"]["input_tokens"], found["cost"]["cost_usd"]) == (
         3,
         None,
@@ -84,10 +90,10 @@ def test_what_is_unknown_is_null_and_never_zero() -> None:
 
 
 def test_a_run_with_nothing_to_score_has_no_share() -> None:
-    record = record_of(make_run(), report_of(()))
+    record = record_of(make_run(), ())
     assert (record.ex, record.correct, record.total, record.low) == (None, 0, 0, None)
     assert not [
-        measure for measure in measures(report_of(())) if measure.name.startswith(("ex_by", "stage_ex"))
+        measure for measure in measures(record_with(())) if measure.name.startswith(("ex_by", "stage_ex"))
     ]
     assert "execution accuracy **–** (0 of 0" in markdown(run_document(record))
 
@@ -102,24 +108,22 @@ def test_a_variant_is_in_every_display_that_is_made_from_the_record(
         yield Variant("only_first", "Of the first question", judge)
 
     monkeypatch.setattr("tasks.scoring.variants.FINDERS", [*FINDERS, only_first])
-    report = report_of(make_report(20).rows)
-    record = record_of(make_run(), report)
+    record = record_with(make_rows(20))
     assert record.scores["only_first"].total == 1
     text = markdown(run_document(record))
     assert "Of the first question: " in text and "| Of the first question " in text
-    assert "ex_only_first" in {measure.name for measure in measures(report)}
-    assert "ex_only_first" in json.loads(table(report))["columns"]
+    assert "ex_only_first" in {measure.name for measure in measures(record)}
+    assert "ex_only_first" in json.loads(table(record))["columns"]
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.finish(record)
     (row,) = query(tmp_path / "warehouse.duckdb", "SELECT scores['only_first'].ex FROM runs").rows
     assert row == (record.scores["only_first"].ex,)
     sql = "SELECT question_id FROM questions WHERE correct_by_variant['only_first'] IS NOT NULL"
-    assert query(tmp_path / "warehouse.duckdb", sql).rows == ((report.rows[0].question.id,),)
+    assert query(tmp_path / "warehouse.duckdb", sql).rows == ((record.rows[0].question.id,),)
 
 
 def test_stages_are_metrics_of_their_own_and_a_stepped_series() -> None:
-    report = make_report(200)
-    found = measures(report)
+    found = measures(make_record(200))
     series = [(measure.step, measure.value) for measure in found if measure.name == "ex_by_stage"]
     assert [step for step, _ in series] == [1, 2, 3, 4]
     single = {measure.name: measure.value for measure in found}
@@ -127,21 +131,21 @@ def test_stages_are_metrics_of_their_own_and_a_stepped_series() -> None:
 
 
 def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
-    report = make_report()
-    assert "usage/cost_usd" not in {measure.name for measure in measures(report)}
-    free = replace(report, cost=replace(report.cost, cost_usd=0.0))
+    record = make_record()
+    assert "usage/cost_usd" not in {measure.name for measure in measures(record)}
+    free = record.model_copy(update={"cost": replace(record.cost, cost_usd=0.0)})
     assert {measure.name: measure.value for measure in measures(free)}["usage/cost_usd"] == 0.0
 
 
 def test_the_description_states_rule_counts_and_causes_once() -> None:
     scores = {"bird": Score(128, 200, rule="bird")}
-    report = replace(make_report(200), scores=scores, missing_databases={"wta_1": 62})
-    text = markdown(run_document(record_of(make_run(), report, seconds=12.5)))
+    record = make_record(200, scores=scores, missing_databases={"wta_1": 62}, seconds=12.5)
+    text = markdown(run_document(record))
     assert "execution accuracy **64.00 %** (128 of 200, rule bird" in text
     assert "wta" in text and "(62)" in text
     assert "paid unknown" in text
     assert "| 2\\_augmented\\_sql |" in text
-    text = markdown(run_document(record_of(make_run(), detailed(make_report(40)))))
+    text = markdown(run_document(detailed()))
     assert text.count("Causes of wrong answers") == 1
     assert (
         "| wrong\\_column | 11 |" in text
@@ -149,50 +153,51 @@ def test_the_description_states_rule_counts_and_causes_once() -> None:
     )
 
 
-def detailed(report: Report, **options: object) -> Report:
+def detailed(**options: Any) -> RunRecord:
+    """The record of 40 questions with every metric."""
     hero = (Table("hero", (Column("power"), Column("name"))),)
     schemas = {name: Schema(name, hero, dialect="sqlite") for name in ("superhero", "card games")}
-    return replace(report, details=measure(ScoredRun(report, schemas, **options)))  # type: ignore[arg-type]
+    rows = make_rows(40)
+    return make_record(40, measurements=measure(ScoredRun("bird", rows, schemas, **options)))
 
 
 def test_the_record_has_what_the_metrics_found() -> None:
-    report = make_report(40)
-    right = [row.question.id for row in report.rows if row.final.correct["bird"]]
+    right = [row.question.id for row in make_rows(40) if row.final.correct["bird"]]
     efficiency = Measured(
         {name: Timings(((1.0,), (4.0,)), ((1.0,), (4.0,))) for name in right}
     )  # half as long in the second trial
     measured = {"efficiency": efficiency, "soft_f1": {}}
-    found = record_of(make_run(), detailed(report, measured=measured, exact_match=True)).metrics
+    found = detailed(measured=measured, exact_match=True).metrics
     share = 100 * len(right) / 40
     assert found["efficiency"]["ves"] == {"mean": 1.5 * share, "low": share, "high": 2 * share}
     assert found["selection"]["candidates"] == ["1_preliminary_sql", "2_augmented_sql"]
 
 
 def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
-    report = detailed(make_report(40))
-    found = record_of(make_run(), report).metrics
+    record = detailed()
+    found = record.metrics
     for name in ("efficiency", "soft_f1", "exact_match"):
         assert found[name] is None
-    names = {measure.name for measure in measures(report)}
+    names = {measure.name for measure in measures(record)}
     assert not {name for name in names if name.startswith(("ves/", "soft_f1", "exact_match"))}
 
 
 def test_mlflow_has_about_forty_metrics_and_the_record_the_rest() -> None:
-    report = detailed(make_report(40))
-    found = {measure.name: measure.value for measure in measures(report)}
+    record = detailed()
+    found = {measure.name: measure.value for measure in measures(record)}
     assert len(found) <= 40
     assert not any(name.startswith("ex_errors/") for name in found)
-    assert sum(record_of(make_run(), report).metrics["errors"].values()) > 0
-    assert found["questions/rules_disagree"] == len(report.measurements["disagreements"].data) > 0
+    assert sum(record.metrics["errors"].values()) > 0
+    assert found["questions/rules_disagree"] == len(record.measurements["disagreements"].data) > 0
     assert found["selection/oracle"] > 0
     assert next(iter(found)) == min(found) == "ex", "MLflow sorts metrics by name, and this one comes first"
 
 
 def test_the_table_of_predictions_says_why_each_answer_is_wrong() -> None:
-    report = detailed(make_report(40), exact_match=True, measured={"soft_f1": {"0": 0.25}})
-    content = json.loads(table(report))
+    record = detailed(exact_match=True, measured={"soft_f1": {"0": 0.25}})
+    content = json.loads(table(record))
     names = content["columns"]
-    plain = json.loads(table(make_report(40)))["columns"]
+    plain = json.loads(table(make_record(40)))["columns"]
     measured = ("errors", "exact_match", "exact_match_official", "soft_f1")
     assert [name for name in names if name not in measured] == plain
     assert names.index("error") < names.index("errors") < names.index("gold_sql")

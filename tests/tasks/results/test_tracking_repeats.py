@@ -28,7 +28,6 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Gate
 from tests.tasks.results.comparison_samples import score, stored
 from tests.tasks.results.night_samples import unanswered
-from tests.tasks.results.samples import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +43,7 @@ def run_of(number: int, right: Rights, questions: int = QUESTIONS, **tags: str) 
     run = made.model_copy(
         update={"run_id": f"20261121-02{number:04d}-00000a", "started": started, "tags": tags}
     )
-    return record_of(run, report_of(made.rows))
+    return record_of(run, made.rows)
 
 
 def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -> list[RunRecord]:
@@ -62,7 +61,7 @@ def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -
 def keep(path: Path, runs: Sequence[RunRecord]) -> Warehouse:
     warehouse = Warehouse(path / "warehouse.duckdb")
     for each in runs:
-        warehouse.finish(record_of(each, report_of(each.rows, each.rule), each.status))
+        warehouse.finish(record_of(each, each.rows, each.status))
     return warehouse
 
 

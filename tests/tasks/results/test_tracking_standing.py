@@ -6,12 +6,13 @@ from typing import NoReturn
 
 import pytest
 
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store
 from tasks.results.mlflow.tracker import Tracker, log_standing
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tests.tasks.results.samples import home_of, make_report, make_run, report_of, verdict
+from tests.tasks.results.samples import home_of, make_rows, make_run, verdict
 
 
 class Runs:
@@ -23,10 +24,11 @@ class Runs:
 
     def add(self, run_id: str, right: int, **changes: object) -> RunRecord:
         """Log a run."""
-        rows = tuple(replace(row, final=verdict(n < right)) for n, row in enumerate(make_report(20).rows))
+        rows = tuple(replace(row, final=verdict(n < right)) for n, row in enumerate(make_rows(20)))
         tracker = Tracker(home_of(self.store), self.store)
-        tracker.start(make_run(run_id=run_id, tags={}, **changes))
-        record = tracker.finish(report_of(rows), self.completion)
+        run = make_run(run_id=run_id, tags={}, **changes)
+        tracker.start(run)
+        record = tracker.finish(record_of(run, rows), self.completion)
         self.warehouse.finish(record)
         log_standing(self.store, self.warehouse, record)
         return record

@@ -38,7 +38,7 @@ from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
 from tests.support.ports import free_ports
 from tests.support.refusing import refusing_server
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_record, make_run
 
 EVALUATE = """
 import logging, sys
@@ -46,11 +46,11 @@ from pathlib import Path
 logging.basicConfig(level=logging.INFO)
 from tasks.settings.home import Home
 from tasks.results.mlflow.tracker import Tracker
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_run
 tracker = Tracker(Home(Path(sys.argv[1])))
 tracker.check()
 tracker.start(make_run())
-assert tracker.finish(make_report(30)).mlflow.problem == ""
+assert tracker.finish(make_record(30)).mlflow.problem == ""
 """
 
 
@@ -191,7 +191,7 @@ def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
     """Log a run of a benchmark to a store."""
     tracker = Tracker(home, store)
     tracker.start(make_run(benchmark=benchmark))
-    return tracker.finish(make_report(5)).mlflow
+    return tracker.finish(make_record(5)).mlflow
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tasks.benchmarks.predictions.formats import NO_ANSWER
 from tasks.results.predictions import one_line, submission_text
 from tasks.scoring.report import QuestionScore
 from tests.support.pairs import Pair, read_pairs
-from tests.tasks.results.samples import make_report
+from tests.tasks.results.samples import make_rows
 
 
 def submission(rows: Sequence[QuestionScore], form: Submission) -> str:
@@ -33,21 +33,21 @@ def test_bird_keeps_every_id_with_its_database_as_the_published_baseline_does(sh
     file = shared_data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
     separator = "\t----- bird -----\t"
     assert json.loads(file.read_text(encoding="utf-8"))["0"].count(separator) == 1
-    report = make_report(12)
-    answers = json.loads(submission(report.rows, "bird"))
+    rows = make_rows(12)
+    answers = json.loads(submission(rows, "bird"))
     assert list(answers) == [str(number) for number in range(12)]
-    assert answers["3"] == f"{report.rows[3].outcome.sql}{separator}card games"
+    assert answers["3"] == f"{rows[3].outcome.sql}{separator}card games"
     assert answers["10"] == f"{NO_ANSWER}{separator}superhero"
 
 
 def test_spider_keeps_every_line_also_for_an_answer_of_comments_only() -> None:
-    report = make_report(12)
-    lines = submission(report.rows, "lines").split("\n")
+    rows = make_rows(12)
+    lines = submission(rows, "lines").split("\n")
     assert len(lines) == 13
     assert lines[12] == ""
     assert lines[10] == NO_ANSWER
     assert lines[3] == "SELECT COUNT(*) FROM hero WHERE power = '3'"
-    row = make_report(1).rows[0]
+    row = make_rows(1)[0]
     silent = replace(row, outcome=replace(row.outcome, sql="-- I cannot say"))
     assert submission((silent,), "lines") == f"{NO_ANSWER}\n"
 

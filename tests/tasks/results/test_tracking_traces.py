@@ -17,10 +17,11 @@ from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store
 from tasks.results.mlflow.traces import NOT_KEPT, TraceChoice, choose, sample_of
 from tasks.results.mlflow.tracker import Tracker
-from tasks.scoring.report import Measurement, QuestionScore, Report
+from tasks.results.run_record import RunRecord
+from tasks.scoring.report import Measurement, QuestionScore
 from tasks.settings.home import Home
 from tests.support.postgres import new_database
-from tests.tasks.results.samples import home_of, make_report, make_run, report_of
+from tests.tasks.results.samples import home_of, make_record, make_rows, make_run, record_with
 
 pytestmark = pytest.mark.slow
 
@@ -36,21 +37,21 @@ def said(question: str, key: str) -> Exchange | None:
     return Exchange(messages, with_thoughts("Which table?", '{"sql": "SELECT \ud83d 1"}'))
 
 
-def trace(store: Store, report: Report, choice: TraceChoice) -> str:
+def trace(store: Store, record: RunRecord, choice: TraceChoice) -> str:
     """Write the traces of a run and return MLflow's id of it."""
     tracker = Tracker(home_of(store), store)
     tracked = tracker.start(make_run())
     assert tracker.trace(choice, said) == ""
-    tracker.finish(report, Completion(remarks=(str(choice),), genai_evaluation=bool(choice.brief)))
+    tracker.finish(record, Completion(remarks=(str(choice),), genai_evaluation=bool(choice.brief)))
     return tracked.run_id
 
 
 @pytest.fixture(scope="module")
-def whole(read_only_store: Store, report: Report) -> tuple[str, dict[str, Trace]]:
+def whole(read_only_store: Store, record: RunRecord) -> tuple[str, dict[str, Trace]]:
     """MLflow's id of a run of which every question is traced, and its traces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEAK_API_KEY", SECRET)
-        run_id = trace(read_only_store, report, choose(report, failed=100, sample=30))
+        run_id = trace(read_only_store, record, choose(record, failed=100, sample=30))
     return run_id, traces_of(read_only_store.client(), run_id)
 
 
@@ -67,66 +68,65 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def record() -> RunRecord:
     """30 questions: 10 and 21 have no answer, some have SQL that fails, the others are right or wrong."""
-    found = make_report(30)
-    rows = list(found.rows)
+    rows = list(make_rows(30))
     stage = StageRecord("preliminary_sql", "preliminary_sql", None, False, error="no reply in time")
     failure = Failure("backbone_error", "preliminary_sql", f"no reply in time for {SECRET}", retryable=True)
     outcome = replace(rows[10].outcome, stages=(*rows[1].outcome.stages[:1], stage), failure=failure)
     rows[10] = replace(rows[10], outcome=outcome)
-    return report_of(tuple(rows))
+    return record_with(tuple(rows))
 
 
 def failed(row: QuestionScore) -> bool:
     return row.outcome.sql is None or row.final.status != "ok" or not row.final.correct["bird"]
 
 
-def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(report: Report) -> None:
-    choice = choose(report, failed=100, sample=4)
+def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(record: RunRecord) -> None:
+    choice = choose(record, failed=100, sample=4)
     ids = {row.question.id for row in choice.whole}
-    failures = {row.question.id for row in report.rows if failed(row)}
-    sample = sample_of([row.question.id for row in report.rows], 4)
+    failures = {row.question.id for row in record.rows if failed(row)}
+    sample = sample_of([row.question.id for row in record.rows], 4)
     assert ids == failures | sample
     assert len(sample) == 4 and len(failures) > 2
     assert choice.brief == ()
-    other = make_report(30, shift=3)
+    other = make_record(30, shift=3)
     assert sample <= {row.question.id for row in choose(other, failed=0, sample=4).whole}
     assert choice.is_sample
     assert str(choice).startswith(f"traces: {len(ids)} of 30 scored questions with their stages; shares in ")
 
 
 def test_failed_questions_come_before_wrong_ones_and_small_benchmarks_are_traced_whole(
-    report: Report,
+    record: RunRecord,
 ) -> None:
-    without = [row.question.id for row in report.rows if row.outcome.sql is None or row.final.status != "ok"]
-    few = choose(report, failed=len(without), sample=0)
+    without = [row.question.id for row in record.rows if row.outcome.sql is None or row.final.status != "ok"]
+    few = choose(record, failed=len(without), sample=0)
     assert {row.question.id for row in few.whole} == set(without)
-    whole = choose(report, failed=0, sample=200)
+    whole = choose(record, failed=0, sample=200)
     assert not whole.is_sample and str(whole) == "traces: 30 of 30 scored questions with their stages"
 
 
-def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones(report: Report) -> None:
-    right = [row.question.id for row in report.rows if not failed(row)]
-    without = [row.question.id for row in report.rows if row.outcome.sql is None or row.final.status != "ok"]
-    choice = choose(report, failed=len(without) + 1, sample=0, flipped={right[0]})
+def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones(record: RunRecord) -> None:
+    right = [row.question.id for row in record.rows if not failed(row)]
+    without = [row.question.id for row in record.rows if row.outcome.sql is None or row.final.status != "ok"]
+    choice = choose(record, failed=len(without) + 1, sample=0, flipped={right[0]})
     assert {row.question.id for row in choice.whole} == {*without, right[0]}
     assert choice.brief == ()
 
 
 def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
-    store: Store, report: Report
+    store: Store, record: RunRecord
 ) -> None:
-    wrong = [row.question.id for row in report.rows if failed(row)][:2]
-    right = next(row.question.id for row in report.rows if not failed(row))
-    choice = choose(report, failed=100, sample=30, unchanged={*wrong, right})
+    wrong = [row.question.id for row in record.rows if failed(row)][:2]
+    right = next(row.question.id for row in record.rows if not failed(row))
+    choice = choose(record, failed=100, sample=30, unchanged={*wrong, right})
     assert {row.question.id for row in choice.brief} == {*wrong, right} == set(choice.unchanged)
     assert str(choice) == (
         "traces: 27 of 30 scored questions with their stages, 3 others without their stages"
     )
-    partly = choose(report, failed=100, sample=4, unchanged={*wrong})
+    partly = choose(record, failed=100, sample=4, unchanged={*wrong})
     assert partly.is_sample and "describe only these questions" in str(partly)
-    found = traces_of(store.client(), trace(store, report, choice))
+    found = traces_of(store.client(), trace(store, record, choice))
     assert len(found) == 30 and len(found[right].data.spans) == 1
     assert found[right].info.tags["unchanged"] == "true"
     command = f"crosscheck show {make_run().run_id} {right} --prompts"
@@ -135,23 +135,23 @@ def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
 
 
 def test_no_more_failed_questions_are_traced_than_asked_for_and_none_without_a_database(
-    report: Report,
+    record: RunRecord,
 ) -> None:
-    choice = choose(report, failed=2, sample=0)
+    choice = choose(record, failed=2, sample=0)
     assert len(choice.whole) == 2
-    none = choose(report, failed=0, sample=0)
+    none = choose(record, failed=0, sample=0)
     assert (none.whole, none.brief) == ((), ())
-    row = replace(report.rows[10], executable=False)
-    choice = choose(report_of((row,)), failed=10, sample=10, every=True)
+    row = replace(record.rows[10], executable=False)
+    choice = choose(record_with((row,)), failed=10, sample=10, every=True)
     assert (choice.whole, choice.brief) == ((), ())
 
 
 def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(
-    whole: tuple[str, dict[str, Trace]], report: Report
+    whole: tuple[str, dict[str, Trace]], record: RunRecord
 ) -> None:
     run_id, traces = whole
     assert len(traces) == 30
-    right = next(row for row in report.rows if row.final.correct["bird"] and row.question.id != "2")
+    right = next(row for row in record.rows if row.final.correct["bird"] and row.question.id != "2")
     found = traces[right.question.id]
     root, *inner = found.data.spans
     assert root.name == f"question {right.question.id}"
@@ -180,11 +180,11 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(
 
 
 def test_the_verdict_and_the_gold_are_assessments_of_the_run(
-    whole: tuple[str, dict[str, Trace]], report: Report
+    whole: tuple[str, dict[str, Trace]], record: RunRecord
 ) -> None:
     run_id, traces = whole
     for name, found in traces.items():
-        row = report.rows[int(name)]
+        row = record.rows[int(name)]
         verdict, gold = sorted(found.info.assessments, key=lambda one: one.name)
         assert (verdict.name, verdict.feedback.value) == ("correct", row.final.correct["bird"])
         assert (gold.name, gold.expectation.value) == ("expected_response", row.gold_sql)
@@ -192,11 +192,11 @@ def test_the_verdict_and_the_gold_are_assessments_of_the_run(
         assert "crosscheck, rule bird" in verdict.source.source_id
 
 
-def test_causes_and_flips_are_in_the_trace(store: Store, report: Report) -> None:
-    wrong = next(row for row in report.rows if row.final.status == "ok" and not row.final.correct["bird"])
+def test_causes_and_flips_are_in_the_trace(store: Store, record: RunRecord) -> None:
+    wrong = next(row for row in record.rows if row.final.status == "ok" and not row.final.correct["bird"])
     name = wrong.question.id
     measured = Measurement(by_question={name: "wrong_value, wrong_table"})
-    caused = replace(report, details={"errors": measured})
+    caused = record.model_copy(update={"measurements": {"errors": measured}})
     run_id = trace(store, caused, choose(caused, failed=100, sample=0, flipped={name}))
     found = traces_of(store.client(), run_id)[name].info
     assert found.tags["flipped"] == "broken"
@@ -206,10 +206,10 @@ def test_causes_and_flips_are_in_the_trace(store: Store, report: Report) -> None
 
 
 def test_only_tokens_that_this_run_paid_for_are_added_up(
-    whole: tuple[str, dict[str, Trace]], report: Report
+    whole: tuple[str, dict[str, Trace]], record: RunRecord
 ) -> None:
     for name, found in whole[1].items():
-        records = report.rows[int(name)].outcome.stages
+        records = record.rows[int(name)].outcome.stages
         paid = [call for record in records if not record.restored for call in record.calls if not call.cached]
         counted = found.info.token_usage
         assert (counted["input_tokens"] if counted else 0) == sum(call.usage.input or 0 for call in paid)
@@ -238,15 +238,15 @@ def test_a_text_that_nobody_kept_is_not_made_up(whole: tuple[str, dict[str, Trac
 
 @pytest.mark.slow
 def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
-    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where MLflow puts artifacts
     text = "SELECT 'a\x00b \ud800'"
-    row = report.rows[1]
+    row = record.rows[1]
     odd = replace(
         row, outcome=replace(row.outcome, sql=text), final=replace(row.final, error=text), gold_sql=text
     )
-    changed = report_of((report.rows[0], odd))
+    changed = record_with((record.rows[0], odd))
     with new_database() as url:
         store = Store(url.replace("postgresql://", "postgresql+psycopg://"))
         tracker = Tracker(Home(tmp_path), store)
@@ -257,9 +257,9 @@ def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
         assert preview == "SELECT 'a\ufffdb \ufffd'"
 
 
-def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, report: Report) -> None:
-    choice = choose(report, failed=0, sample=3, every=True)
-    run_id = trace(store, report, choice)
+def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, record: RunRecord) -> None:
+    choice = choose(record, failed=0, sample=3, every=True)
+    run_id = trace(store, record, choice)
     client = store.client()
     run = client.get_run(run_id)
     assert run.data.tags["mlflow.runType"] == "genai_evaluate"
@@ -272,8 +272,8 @@ def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store
     assert all(len(one.info.assessments) == 2 for one in traces.values())
 
 
-def test_writing_traces_twice_does_not_double_them(store: Store, report: Report) -> None:
-    choice = choose(report, failed=3, sample=3)
+def test_writing_traces_twice_does_not_double_them(store: Store, record: RunRecord) -> None:
+    choice = choose(record, failed=3, sample=3)
     tracker = Tracker(home_of(store), store)
     tracked = tracker.start(make_run(started=datetime.datetime(2026, 11, 21, 3, tzinfo=datetime.UTC)))
     assert tracker.trace(choice, said) == tracker.trace(choice, said) == ""
@@ -283,10 +283,10 @@ def test_writing_traces_twice_does_not_double_them(store: Store, report: Report)
 
 
 def test_traces_that_cannot_be_written_are_a_sentence_and_no_failure(
-    store: Store, report: Report, monkeypatch: pytest.MonkeyPatch
+    store: Store, record: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    choice = choose(report, failed=3, sample=3)
+    choice = choose(record, failed=3, sample=3)
     lost = Tracker(home_of(store), CLOSED)
     lost.start(make_run())
     assert lost.trace(choice, said) == "there is no MLflow run to link them with."

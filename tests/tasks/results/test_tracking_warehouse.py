@@ -20,8 +20,8 @@ from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.tables import WarehouseBusyError
-from tasks.scoring.report import QuestionScore, Verdict
-from tests.tasks.results.samples import make_report, make_run, report_of, verdict
+from tasks.scoring.report import Measurement, QuestionScore, Verdict
+from tests.tasks.results.samples import make_rows, make_run, verdict
 
 RUN = make_run()
 
@@ -38,10 +38,10 @@ def count(path: Path, table: str) -> int:
 
 def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(path: Path) -> None:
     warehouse = Warehouse(path)
-    (row,) = make_report(1).rows
+    (row,) = make_rows(1)
     fresh = replace(row, outcome=replace(row.outcome, samples=(3,)))
-    warehouse.finish(record_of(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,))))
-    warehouse.finish(record_of(RUN, report_of((row,))))
+    warehouse.finish(record_of(make_run(run_id="fresh", tags={"attempt": "3"}), (fresh,)))
+    warehouse.finish(record_of(RUN, (row,)))
     later = RUN.model_copy(update={"run_id": "later", "tags": {"attempt": "4"}})
     warehouse.start(later)
     found = warehouse.last_sampled(RUN)
@@ -55,7 +55,7 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
 
 def full_row() -> QuestionScore:
     """A question with something in every field that a record has."""
-    row = make_report(5).rows[4]
+    row = make_rows(5)[4]
     call = replace(
         row.outcome.stages[0].calls[0],
         usage=Usage(1, 2, 3, 4, 5),
@@ -101,11 +101,11 @@ def test_a_run_comes_back_as_it_was(path: Path) -> None:
     for record in (full.final, outcome, outcome.failure, outcome.stages[0], outcome.stages[0].calls[0]):
         empty = [each.name for each in fields(record) if getattr(record, each.name) in (None, "", (), {})]
         assert empty == [], "full_row has something in every field"
-    report = report_of((*make_report(40).rows, full))
-    record = record_of(RUN, report, seconds=1.5)
+    rows = (*make_rows(40), full)
+    record = record_of(RUN, rows, seconds=1.5)
     Warehouse(path).finish(record)
     stored = Warehouse(path).read_run(RUN.run_id)
-    assert stored.rows == report.rows
+    assert stored.rows == rows
     assert stored.status == "complete"
     assert stored == record
 
@@ -120,7 +120,7 @@ def test_the_tables_of_metrics_come_back_as_they_were(path: Path) -> None:
         ("", TwoSided(1, 2, 4, "")),
     )
     tables = (Table("By kind", ("kind", Column("questions", "plot", axis=(0.0, 100.0))), cells, first=3),)
-    warehouse.finish(record_of(RUN, make_report(2)).model_copy(update={"tables": tables}))
+    warehouse.finish(record_of(RUN, make_rows(2), measurements={"kinds": Measurement(tables=tables)}))
     assert warehouse.tables_of(RUN.run_id) == tables
     assert warehouse.tables_of("another") == ()
     with duckdb.connect(str(path)) as connection:  # as an earlier release wrote it
@@ -129,7 +129,7 @@ def test_the_tables_of_metrics_come_back_as_they_were(path: Path) -> None:
 
 
 def test_questions_written_again_replace_themselves(path: Path) -> None:
-    warehouse, rows = Warehouse(path), make_report(20).rows
+    warehouse, rows = Warehouse(path), make_rows(20)
     warehouse.start(RUN)
     warehouse.append_questions(RUN, rows[:12])
     changed = replace(
@@ -147,47 +147,47 @@ def test_all_batches_of_a_run_are_written_in_benchmark_order(
     at_a_time: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", at_a_time)
-    warehouse, report = Warehouse(path), report_of(make_report(20).rows[::-1])
+    warehouse, rows = Warehouse(path), make_rows(20)[::-1]
     warehouse.start(RUN)
-    warehouse.append_questions(RUN, report.rows[5:])
+    warehouse.append_questions(RUN, rows[5:])
     assert count(path, "questions") == 15
-    warehouse.finish(record_of(RUN, report))
-    assert warehouse.read_run(RUN.run_id).rows == report.rows
+    warehouse.finish(record_of(RUN, rows))
+    assert warehouse.read_run(RUN.run_id).rows == rows
 
 
 def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", 7)
-    warehouse, report = Warehouse(path), make_report(20)
-    warehouse.finish(record_of(RUN, report))
-    broken = replace(report.rows[12], outcome=replace(report.rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
+    warehouse, rows = Warehouse(path), make_rows(20)
+    warehouse.finish(record_of(RUN, rows))
+    broken = replace(rows[12], outcome=replace(rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
     with pytest.raises(Exception, match="many"):
-        warehouse.finish(record_of(RUN, replace(report, rows=(*report.rows[:12], broken))))
-    assert warehouse.read_run(RUN.run_id).rows == report.rows
+        warehouse.finish(record_of(RUN, (*rows[:12], broken)))
+    assert warehouse.read_run(RUN.run_id).rows == rows
 
 
 def test_runs_do_not_mix_and_a_run_that_is_finished_again_replaces_itself(path: Path) -> None:
-    warehouse, report = Warehouse(path), make_report(8)
+    warehouse, last = Warehouse(path), make_rows(8)
     for run, finished in (
-        (RUN, make_report(10)), (make_run(run_id="another"), make_report(10, shift=3)), (RUN, report), (RUN, report),
+        (RUN, make_rows(10)), (make_run(run_id="another"), make_rows(10, shift=3)), (RUN, last), (RUN, last),
     ):  # fmt: skip
         warehouse.finish(record_of(run, finished))
-    assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
-    assert warehouse.read_run(RUN.run_id).rows == report.rows
+    assert warehouse.read_run("another").rows == make_rows(10, shift=3)
+    assert warehouse.read_run(RUN.run_id).rows == last
     assert {header.run_id for header in warehouse.runs()} == {RUN.run_id, "another"}
-    rows = (*report.rows, *make_report(10, shift=3).rows)
+    rows = (*last, *make_rows(10, shift=3))
     assert count(path, "calls") == sum(len(stage.calls) for row in rows for stage in row.outcome.stages)
 
 
 def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
     warehouse, now = Warehouse(path), make_run(run_id="now", started=RUN.started + timedelta(days=3))
     assert warehouse.verdicts_before(now) == {}, "there is no file"
-    report = make_report(10)
-    warehouse.finish(record_of(RUN, report))
+    rows = make_rows(10)
+    warehouse.finish(record_of(RUN, rows))
     later = {"run_id": "another", "started": RUN.started + timedelta(days=1)}
     for number, change in enumerate(({"rule": "spider"}, {"pipeline": "dac"}, {"revision": "2"})):
         other = make_run(**later | {"run_id": f"another-{number}"} | change)
-        warehouse.finish(record_of(other, make_report(10, shift=3)))
-    expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
+        warehouse.finish(record_of(other, make_rows(10, shift=3)))
+    expected = {row.question.id: row.final.correct["bird"] for row in rows if row.final.correct}
     assert warehouse.verdicts_before(now) == expected and expected
 
 
@@ -203,7 +203,7 @@ def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
 def test_an_interrupted_run_keeps_its_questions(path: Path) -> None:
     warehouse = Warehouse(path)
     warehouse.start(RUN)
-    warehouse.append_questions(RUN, make_report(3).rows)
+    warehouse.append_questions(RUN, make_rows(3))
     warehouse.abandon(RUN.run_id, "interrupted")
     assert warehouse.read_run(RUN.run_id).status == "interrupted"
     assert len(warehouse.read_run(RUN.run_id).rows) == 3
@@ -230,9 +230,9 @@ def test_a_writer_waits_for_its_turn_and_whoever_holds_the_file_too_long_is_name
     Warehouse(path).start(RUN)
     with holder(path) as process:
         with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
-            Warehouse(path, wait_s=0.0).append_questions(RUN, make_report(3).rows)
+            Warehouse(path, wait_s=0.0).append_questions(RUN, make_rows(3))
         threading.Timer(0.5, process.stdin.close).start()
-        Warehouse(path, wait_s=300).append_questions(RUN, make_report(3).rows)
+        Warehouse(path, wait_s=300).append_questions(RUN, make_rows(3))
     assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
 
 
@@ -240,10 +240,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from tasks.results.warehouse.runs import Warehouse
-from tests.tasks.results.samples import make_report, make_run
+from tests.tasks.results.samples import make_rows, make_run
 run, warehouse = make_run(run_id=sys.argv[2]), Warehouse(Path(sys.argv[1]))
 warehouse.start(run)
-rows = make_report(60).rows
+rows = make_rows(60)
 for start in range(0, 60, 10):
     warehouse.append_questions(run, rows[start:start + 10])
     print(start, flush=True)
@@ -261,7 +261,7 @@ def test_several_processes_write_at_once(path: Path) -> None:
     processes = [writer(path, name) for name in ("a", "b", "c")]
     assert [process.wait() for process in processes] == [0, 0, 0]
     for name in "abc":
-        assert Warehouse(path).read_run(name).rows == make_report(60).rows
+        assert Warehouse(path).read_run(name).rows == make_rows(60)
 
 
 def test_no_other_process_sees_the_file_before_it_is_whole(
@@ -297,18 +297,18 @@ def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
     found = Warehouse(path).read_run("killed").rows
     assert len(found) >= 30
     assert len(found) % 10 == 0
-    assert found == make_report(60).rows[: len(found)]
+    assert found == make_rows(60)[: len(found)]
 
 
 @pytest.mark.slow
 def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     names = tuple(f"{number}_stage" for number in range(1, 10))
-    report = make_report(1534, names)
+    rows = make_rows(1534, names)
     Warehouse(path).start(RUN)
     begun = time.process_time()
-    Warehouse(path).finish(record_of(RUN, report))
+    Warehouse(path).finish(record_of(RUN, rows))
     assert time.process_time() - begun < 10, "0.5 s on two idle cores"
-    assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)
+    assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in rows)
 
 
 def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
@@ -316,7 +316,7 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
 ) -> None:
     path = tmp_path / "warehouse.duckdb"
     warehouse = Warehouse(path)
-    warehouse.finish(record_of(make_run(), make_report(3)))
+    warehouse.finish(record_of(make_run(), make_rows(3)))
     smaller = path.with_suffix(".smaller")
     smaller.write_bytes(path.read_bytes())
     really, opened = duckdb.connect, []

@@ -1,11 +1,10 @@
 """Short ways to write down questions and their scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import Link, Question
-from tasks.scoring.build_report import build_report
-from tasks.scoring.report import QuestionScore, Report, Verdict
+from tasks.scoring.report import QuestionScore, Verdict
 
 
 def verdict(right: str = "", *, status: str = "ok", gold: str = "ok", rows: int | None = 1) -> Verdict:
@@ -49,11 +48,6 @@ def score(
         gold_sql,
         executable,
     )
-
-
-def report_of(rows: Sequence[QuestionScore], rule: str = "bird") -> Report:
-    """Return the report of some questions without schemas."""
-    return build_report(rows, rule=rule, schemas={})
 
 
 def call(

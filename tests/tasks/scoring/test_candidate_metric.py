@@ -23,7 +23,8 @@ from tasks.scoring.metrics.candidates import (
 )
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.settings.pipeline import CandidateSettings
-from tests.tasks.scoring.samples import report_of, score
+from tests.tasks.results.samples import record_with
+from tests.tasks.scoring.samples import score
 
 N = 6
 
@@ -45,8 +46,7 @@ def question(name: str, ballot: Ballot, right: Sequence[bool], *, chosen: bool, 
 
 
 def measured(rows: Sequence[QuestionScore], setup: CandidateSettings) -> Any:
-    report = report_of(rows)
-    return candidates.of(ScoredRun(report, {}, measured={"candidates": setup}))
+    return candidates.of(ScoredRun("bird", rows, {}, measured={"candidates": setup}))
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,10 @@ def test_candidates_are_no_stages_and_billed_as_one_and_a_failed_attempt_is_no_c
     ballot = Ballot(("ok",) * N, (0,) * N)
     row = question("1", ballot, [True] * N, chosen=True, grade="simple")
     row = replace(row, stages={**row.stages, "vote": row.final})
-    report = report_of([row])
-    assert [stage.name for stage in report.stages] == ["1_initial_sql", "vote"]
-    assert set(report.stage_costs) == {"initial_sql", "vote", "compare_candidates"}
-    assert report.stage_costs["initial_sql"].calls + report.stage_costs["initial_sql"].cached_calls == N
+    record = record_with([row])
+    assert [stage.name for stage in record.stages] == ["1_initial_sql", "vote"]
+    assert set(record.stage_costs) == {"initial_sql", "vote", "compare_candidates"}
+    assert record.stage_costs["initial_sql"].calls + record.stage_costs["initial_sql"].cached_calls == N
     records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
     assert bills_of(records) == bills_of(records[:1])
 

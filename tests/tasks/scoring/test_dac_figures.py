@@ -12,7 +12,6 @@ from tasks.core.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, 
 from tasks.core.outcome import Candidate, Outcome, StageRecord
 from tasks.core.records import ColumnName, Correction, Elimination, Question
 from tasks.database.schema import Column, Schema, Table
-from tasks.scoring.build_report import build_report
 from tasks.scoring.linking import make_oracle
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.dac import dac_figures, sea_figures
@@ -213,8 +212,7 @@ def test_the_gold_link_is_what_the_gold_reads(gold: str, columns: set[str]) -> N
 
 
 def test_a_macro_figure_says_over_how_many_questions_it_is_the_mean() -> None:
-    schemas = {"shop": SCHEMA}
-    run = ScoredRun(build_report(SCORES, rule="bird", schemas=schemas), schemas)
+    run = ScoredRun("bird", SCORES, {"shop": SCHEMA})
     found = METRICS.get("figures").of(run)
     assert found is not None and found.lines is not None
     assert re.search(

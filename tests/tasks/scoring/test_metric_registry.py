@@ -1,8 +1,8 @@
 """A metric is one function in one file: declared, it is in every place that shows metrics."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,15 +10,15 @@ from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
-from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.metric import Metric, ScoredRun, find_metrics, headlines, measure
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.report import QuestionScore
 from tasks.settings.home import Home
-from tests.tasks.results.samples import make_run
-from tests.tasks.scoring.samples import report_of, score
+from tests.tasks.results.samples import record_with
+from tests.tasks.scoring.samples import score
 
 LENGTH = """
 from tasks.scoring.metric import ScoredRun, metric
@@ -41,17 +41,14 @@ def length(tmp_path: Path) -> Metric:
     return next(one for one in find_metrics([name]) if one.name == "sql_length")
 
 
-def report_with(*metrics: Metric, rows: tuple[QuestionScore, ...] = SCORES) -> Report:
-    report = report_of(rows)
-    return replace(report, details=measure(ScoredRun(report, {}), metrics))
+def measured(*metrics: Metric, rows: tuple[QuestionScore, ...] = SCORES, **facts: Any) -> RunRecord:
+    return record_with(rows, measurements=measure(ScoredRun("bird", rows, {}), metrics), **facts)
 
 
 def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehouse(
     length: Metric, tmp_path: Path
 ) -> None:
-    report = report_with(*find_metrics(), length)
-    run = make_run()
-    record = record_of(run, report, seconds=1.0)
+    record = measured(*find_metrics(), length, seconds=1.0)
     expected = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
     assert record.metrics["sql_length"] == expected
 
@@ -60,22 +57,22 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
     assert "- Length of the SQL: 8.50 characters (17 / 2)" in markdown(run_document(record))
 
-    found = [(one.value, one.step) for one in measures(report) if one.name.startswith("sql_length")]
+    found = [(one.value, one.step) for one in measures(record) if one.name.startswith("sql_length")]
     assert found == [(8.5, 0), (8.0, 1), (9.0, 2)]
 
-    predictions = json.loads(table(report))
+    predictions = json.loads(table(record))
     column = predictions["columns"].index("sql_length")
     assert [row[column] for row in predictions["data"]] == [8, 9, None]
 
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     warehouse.finish(record)
-    assert Warehouse(tmp_path / "warehouse.duckdb").read_run(run.run_id) == record.model_copy(
-        update={"tables": ()}
+    assert Warehouse(tmp_path / "warehouse.duckdb").read_run(record.run_id) == record.model_copy(
+        update={"measurements": {}}
     )
 
 
 def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
-    found = report_with(*find_metrics()).details
+    found = measured(*find_metrics()).metrics
     assert {name for name, one in found.items() if one is None} == {
         "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency",
         "test_suite", "spider_postprocessed", "exact_match_official", "candidates",

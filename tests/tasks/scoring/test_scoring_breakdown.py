@@ -1,4 +1,4 @@
-"""From question scores to the report: denominators, stages, groups, faults, bill, variants and degradation."""
+"""From question scores to the record of a run: denominators, stages, groups, faults, bill, variants and degradation."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tasks.core.outcome import FAILED_ATTEMPT, Call, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
-from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import percentile, total_cost
 from tasks.scoring.degradation import about_models, find_degradation
 from tasks.scoring.report import (
@@ -24,29 +23,30 @@ from tasks.scoring.report import (
     wilson,
 )
 from tasks.scoring.variants import find_variants, scores
-from tests.tasks.scoring.samples import call, record, report_of, score
+from tests.tasks.results.samples import record_with
+from tests.tasks.scoring.samples import call, record, score
 
 BROKE = Failure("backbone_error", "preliminary_sql", "the model did not answer", retryable=True)
 ALL = "bird spider strict"
 
 
 def test_failed_questions_stay_in_every_denominator() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", ALL, stages={"1_a": ALL, "2_b": ALL}),
             score("1", sql=None, failure=BROKE),
             score("2", sql=None, stages={"1_a": ""}),
         ]
     )
-    assert (report.questions, report.scored, report.answered) == (3, 3, 1)
-    assert report.score == Score(1, 3, rule="bird")
-    assert [(stage.correct, stage.total) for stage in report.stages] == [(1, 3), (1, 3)]
-    assert report.failures == {"backbone_error": 1, "no_answer": 1}
-    assert report.retryable == 1
+    assert (run.questions, run.scored, run.answered) == (3, 3, 1)
+    assert run.score == Score(1, 3, rule="bird")
+    assert [(stage.correct, stage.total) for stage in run.stages] == [(1, 3), (1, 3)]
+    assert run.failures == {"backbone_error": 1, "no_answer": 1}
+    assert run.retryable == 1
 
 
 def test_missing_databases_are_counted_apart_and_never_scored() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", ALL),
             score(
@@ -59,15 +59,15 @@ def test_missing_databases_are_counted_apart_and_never_scored() -> None:
             score("2", sql=None, database="gone", executable=False),
         ]
     )
-    assert (report.questions, report.scored, report.answered) == (3, 1, 1)
-    assert report.score == Score(1, 1, rule="bird")
-    assert report.missing_databases == {"gone": 2}
-    assert report.failures == {}
-    assert list(report.by_database) == ["shop"]
+    assert (run.questions, run.scored, run.answered) == (3, 1, 1)
+    assert run.score == Score(1, 1, rule="bird")
+    assert run.missing_databases == {"gone": 2}
+    assert run.failures == {}
+    assert list(run.by_database) == ["shop"]
 
 
 def test_stages_are_compared_with_the_stage_before() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", ALL, stages={"1_a": ALL, "2_b": ALL, "3_c": ""}),
             score("1", ALL, stages={"1_a": "", "2_b": "bird", "3_c": "bird"}),
@@ -75,7 +75,7 @@ def test_stages_are_compared_with_the_stage_before() -> None:
             score("3", "", stages={"1_a": "", "2_b": "spider", "3_c": "bird"}),
         ]
     )
-    assert report.stages == (
+    assert run.stages == (
         StageScore(2, 4, name="1_a"),
         StageScore(2, 4, name="2_b", fixed=1, broken=1),
         StageScore(2, 4, name="3_c", fixed=1, broken=1),
@@ -83,28 +83,28 @@ def test_stages_are_compared_with_the_stage_before() -> None:
 
 
 def test_stage_order_survives_questions_that_stopped_early_or_skipped_one() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", stages={"preliminary": ""}),
             score("1", stages={"preliminary": "", "selected": ""}),
             score("2", stages={"preliminary": "", "augmented": "", "selected": "", "corrected": ""}),
         ]
     )
-    assert [s.name for s in report.stages] == ["preliminary", "augmented", "selected", "corrected"]
+    assert [s.name for s in run.stages] == ["preliminary", "augmented", "selected", "corrected"]
 
 
 def test_each_rule_has_its_own_accuracy() -> None:
-    report = report_of([score("0", "bird"), score("1", "bird spider"), score("2", "")], "spider")
-    assert {rule: score for rule, score in report.scores.items() if not score.variant} == {
+    run = record_with([score("0", "bird"), score("1", "bird spider"), score("2", "")], "spider")
+    assert {rule: score for rule, score in run.scores.items() if not score.variant} == {
         "spider": Score(1, 3, rule="spider"),
         "bird": Score(2, 3, rule="bird"),
         "strict": Score(0, 3, rule="strict"),
     }
-    assert report.score == Score(1, 3, rule="spider")
+    assert run.score == Score(1, 3, rule="spider")
 
 
 def test_difficulties_come_easiest_first() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", ALL, difficulty="challenging"),
             score("1", "", difficulty="simple"),
@@ -114,34 +114,34 @@ def test_difficulties_come_easiest_first() -> None:
             score("5", "", difficulty="level 1"),
         ]
     )
-    assert list(report.by_difficulty.items()) == [
+    assert list(run.by_difficulty.items()) == [
         ("simple", Accuracy(1, 2)),
         ("challenging", Accuracy(1, 1)),
         ("level 1", Accuracy(0, 1)),
         ("level 2", Accuracy(1, 1)),
         ("ungraded", Accuracy(1, 1)),
     ]
-    assert report_of([score("0", ALL)]).by_difficulty == {}
+    assert record_with([score("0", ALL)]).by_difficulty == {}
 
 
 def test_faults_of_the_gold_are_listed_and_nothing_to_score_is_no_division_by_zero() -> None:
-    report = report_of([score("0", ALL), score("7", gold="timeout")])
-    assert report.gold_faults == {"7": "timeout"}
-    assert report.score == Score(1, 2, rule="bird")
-    report = report_of([])
-    assert (report.score.ex, report.score.interval) == (None, None)
-    assert report.stages == report.links == ()
+    run = record_with([score("0", ALL), score("7", gold="timeout")])
+    assert run.gold_faults == {"7": "timeout"}
+    assert run.score == Score(1, 2, rule="bird")
+    run = record_with([])
+    assert (run.score.ex, run.score.interval) == (None, None)
+    assert run.stages == run.links == ()
 
 
 def test_costs_are_kept_per_stage_and_in_total() -> None:
-    report = report_of(
+    run = record_with(
         [
             score("0", records=(record("link", call()), record("sql", call(), call(cached=True)))),
             score("1", records=(record("link", call(), restored=True), record("sql", call()))),
         ]
     )
-    assert (report.cost.calls, report.cost.cached_calls, report.cost.cost_usd) == (3, 2, 1.5)
-    assert {label: (c.calls, c.cached_calls) for label, c in report.stage_costs.items()} == {
+    assert (run.cost.calls, run.cost.cached_calls, run.cost.cost_usd) == (3, 2, 1.5)
+    assert {label: (c.calls, c.cached_calls) for label, c in run.stage_costs.items()} == {
         "link": (1, 1),
         "sql": (2, 1),
     }
@@ -155,16 +155,15 @@ def test_links_are_scored_over_the_scored_questions() -> None:
     )
     link = Link(("item",), (ColumnName("item", "id"), ColumnName("item", "name")))
     gold = "SELECT name FROM item"
-    report = build_report(
+    run = record_with(
         [
             score("0", gold_sql=gold, links={"forward": link}),
             score("1", gold_sql=gold, sql=None, failure=BROKE),
             score("2", gold_sql=gold, links={"forward": link}, executable=False),
         ],
-        rule="bird",
         schemas={"shop": schema},
     )
-    (linking,) = report.links
+    (linking,) = run.links
     assert (linking.name, linking.nsr, linking.strict_recall) == ("forward", Ratio(1, 2), Ratio(1, 2))
     assert (linking.precision, linking.avg_tables, linking.avg_columns) == (Ratio(1, 2), 1.0, 2.0)
     assert linking.reduction == 1 - 2 / 3
@@ -188,15 +187,15 @@ SCORES = st.lists(
 
 @given(SCORES)
 def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
-    report = report_of(scores)
-    assert report.scored + sum(report.missing_databases.values()) == report.questions == len(scores)
+    run = record_with(scores)
+    assert run.scored + sum(run.missing_databases.values()) == run.questions == len(scores)
     unanswered = sum(score.executable and score.outcome.sql is None for score in scores)
-    assert sum(report.failures.values()) == unanswered
-    assert report.answered == sum(score.outcome.sql is not None for score in scores)
-    assert sum(r.total for r in report.by_database.values()) == report.scored
-    assert sum(r.correct for r in report.by_database.values()) == report.score.correct
-    assert all(stage.total == report.scored for stage in report.stages)
-    for before, after in zip(report.stages, report.stages[1:], strict=False):
+    assert sum(run.failures.values()) == unanswered
+    assert run.answered == sum(score.outcome.sql is not None for score in scores)
+    assert sum(r.total for r in run.by_database.values()) == run.scored
+    assert sum(r.correct for r in run.by_database.values()) == run.score.correct
+    assert all(stage.total == run.scored for stage in run.stages)
+    for before, after in zip(run.stages, run.stages[1:], strict=False):
         assert after.correct - before.correct == after.fixed - after.broken
 
 

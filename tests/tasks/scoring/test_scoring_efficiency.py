@@ -12,7 +12,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.run_times import Measured, RightAnswer, Timings, measure_efficiency
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.efficiency import efficiency, reward_of, score_efficiency, ves_of
-from tests.tasks.scoring.samples import report_of, score
+from tests.tasks.scoring.samples import score
 
 GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}
 
@@ -94,9 +94,8 @@ def test_a_median_is_not_moved_by_one_slow_moment() -> None:
 
 def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
     rows = [score(name, "bird" if name != "c" else "", difficulty=grade) for name, grade in GRADES.items()]
-    report = report_of(rows)
     measured = {"a": timings((1.0, 1.0), steps=1.0), "b": timings((4.0, 4.0), steps=4.0)}
-    run = ScoredRun(report, {}, measured={"efficiency": Measured(measured, 0.2)})
+    run = ScoredRun("bird", rows, {}, measured={"efficiency": Measured(measured, 0.2)})
     found = efficiency.of(run)
     assert found.data["ves"]["mean"] == pytest.approx(100)  # (1 + 2 + 0) / 3
     assert found.data["by_difficulty"]["simple"]["ves"]["mean"] == 100

@@ -13,8 +13,7 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Column, Schema, Table
-from tasks.scoring.build_report import build_report
-from tasks.scoring.linking import LinkedQuestion, score_link
+from tasks.scoring.linking import LinkedQuestion, score_link, score_links
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered
 from tasks.scoring.metrics.dac import links_resolved, strict_recall_or_correct
@@ -29,8 +28,7 @@ FIRST, SECOND, CHOSEN = "1_preliminary_sql", "2_augmented_sql", "3_binary_select
 
 
 def run_of(*rows: QuestionScore, rule: str = "bird", **options: object) -> ScoredRun:
-    report = build_report(rows, rule=rule, schemas=SCHEMAS)
-    return ScoredRun(report, SCHEMAS, **options)  # type: ignore[arg-type]
+    return ScoredRun(rule, rows, SCHEMAS, **options)  # type: ignore[arg-type]
 
 
 def selected(name: str, first: str, second: str, chosen: str, choice: str = "first") -> QuestionScore:
@@ -161,7 +159,7 @@ def test_a_question_without_gold_sql_is_in_no_recall_of_links() -> None:
     accepted = [score(name, gold_sql="", links={"both": part}) for name in ("1", "2")]
     run = run_of(*accepted, score("3", gold_sql="SELECT price FROM item", links={"both": part}))
     found = strict_recall_or_correct.of(run)
-    assert run.report.links[0].strict_recall == Ratio(0, 1)
+    assert score_links(run.scored, SCHEMAS)[0].strict_recall == Ratio(0, 1)
     assert Ratio.of(found.data) == Ratio(0, 1)
 
 
@@ -170,9 +168,10 @@ def test_links_are_scored_against_resolved_gold_as_well() -> None:
         "shop", (Table("a", (Column("id"),)), Table("b", (Column("id"), Column("x")))), dialect="sqlite"
     )
     row = score("1", gold_sql="SELECT t.x FROM a JOIN b AS t ON a.id = t.x", links={"both": Link()})
-    report = build_report([row], rule="bird", schemas={"shop": schema})
-    found = links_resolved.of(ScoredRun(report, {"shop": schema}))
-    assert report.links[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
+    found = links_resolved.of(ScoredRun("bird", (row,), {"shop": schema}))
+    assert (
+        score_links([row], {"shop": schema})[0].nsr.total == 3
+    )  # a.id, b.id, b.x: names crossed with tables
     assert found.data["both"]["nsr"]["total"] == 2  # a.id, b.x
 
 

@@ -75,8 +75,6 @@ UNDECISIVE = {
     "tasks/core/registry.py": "finds engines by name",
     "tasks/core/wording.py": "writes numbers and tables",
     "tasks/documents/model.py": "describes reports",
-    "tasks/scoring/cost.py": "adds up what was paid",
-    "tasks/scoring/degradation.py": "counts what stages did not do",
     "tasks/scoring/report.py": "declares the verdict",
 }
 """Modules outside of the decisive folders that judging imports, with the reason why they decide no verdict."""

@@ -21,7 +21,8 @@ from tasks.results.mlflow.package import measures
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.turns import MAX_POINTS, turn_lines, turn_table, turns
 from tasks.scoring.report import Measurement, QuestionScore
-from tests.tasks.scoring.samples import record, report_of, score
+from tests.tasks.results.samples import record_with
+from tests.tasks.scoring.samples import record, score
 
 UNKNOWN = Usage()
 
@@ -55,7 +56,7 @@ def question(
 
 
 def measured(*rows: QuestionScore) -> Measurement | None:
-    return turns.of(ScoredRun(report_of(rows), {}))
+    return turns.of(ScoredRun("bird", rows, {}))
 
 
 def found(*rows: QuestionScore) -> Any:
@@ -175,9 +176,9 @@ def test_a_run_without_turns_or_whose_every_first_turn_failed_has_no_such_figure
 
 def test_turns_are_no_rows_of_the_table_of_stages_and_one_line_of_the_bill() -> None:
     rows = [question("1", [False] * 30)]
-    report = report_of(rows)
-    assert report.stages == () and list(report.stage_costs) == ["turn"]
-    assert report.stage_costs["turn"].calls == 30
+    run = record_with(rows)
+    assert run.stages == () and list(run.stage_costs) == ["turn"]
+    assert run.stage_costs["turn"].calls == 30
 
 
 def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> None:
@@ -193,9 +194,8 @@ def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> N
 
 def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
     rows = [question("1", [False, True], turn(1, sql_call("SELECT 1")), turn(2)), question("2", [True])]
-    report = report_of(rows)
-    measurement = turns.of(ScoredRun(report, {}))
-    logged = measures(replace(report, details={"turns": measurement}))
+    measurement = turns.of(ScoredRun("bird", rows, {}))
+    logged = measures(record_with(rows, measurements={"turns": measurement}))
     steps = {(each.name, each.step): each.value for each in logged}
     assert (steps["turns/ex_after", 1], steps["turns/ex_after", 2]) == (0.5, 1.0)
     assert (steps["turns/usd_after", 2], steps["turns/mean", 0], steps["turns/tool_errors", 0]) == (
