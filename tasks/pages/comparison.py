@@ -195,7 +195,6 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
     )
     yield difference_figure(
         result,
-        f"paired bootstrap); grey band: not significant (p ≥ {result.level}",
         None if result.needed_net is None else 100 * result.needed_net / result.questions,
     )
     parts = (
@@ -240,7 +239,8 @@ def _explanation(comparison: Comparison) -> Iterator[Sentence]:
         "Both runs are paired question by question. A question is fixed where A is wrong and B is right, and broken "
         "the other way round. p is the exact two-sided McNemar test: how likely chance alone would split the flipped "
         "questions this unevenly or more. The interval of the difference "
-        f"({100 * comparison.result.confidence:g} %) is drawn by bootstrap over questions. The p of a verdict is that "
+        f"({100 * comparison.result.confidence:g} %) is drawn by bootstrap over questions; where every question got "
+        "better, every one worse, or none changed, it is Tango's score interval. The p of a verdict is that "
         "of these two runs and one score alone. In a table, p is adjusted for the number of its rows (Holm), since "
         "among many tests a small p occurs by chance. A question without an answer counts as wrong."
     )

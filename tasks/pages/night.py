@@ -128,7 +128,7 @@ def scores_legend(night: Night) -> Legend:
         ("doubt", "this run, amber"),
         ("worse", "this run, a regression"),
         ("", f"EX with {100 * CONFIDENCE:g} % intervals (Wilson); differences in points with "
-             f"{100 * (1 - night.gate.level):g} % intervals (paired bootstrap)"),
+             f"{100 * (1 - night.gate.level):g} % intervals"),
     ))  # fmt: skip
 
 

@@ -27,7 +27,8 @@ from tasks.settings.choices import Gate
 SEVERAL_RUNS_TEST = Sentence(
     "A question counts by how often each side has it right. The test is the exact sign-flip test over questions: "
     "without a difference between the sides, the difference of a question has either sign with the same probability. "
-    "Of one run on either side it is the exact McNemar test. The interval is drawn by bootstrap over questions. "
+    "Of one run on either side it is the exact McNemar test. The interval is drawn by bootstrap over questions; "
+    "where all questions have the same difference it is Tango's score interval. "
     "Answers of one side to one question are not counted as independent."
 )
 
@@ -39,7 +40,7 @@ def cautions(sentences: tuple[str, ...]) -> Section:
 
 def repeated_blocks(comparison: Comparison, result: RepeatedTest, first: int | None) -> Iterator[Block]:
     """Yield the blocks of a comparison with several runs on a side; `first`: questions in a terminal, None for all."""
-    figure = difference_figure(result, "bootstrap over questions", 0)
+    figure = difference_figure(result, 0)
     yield Columns((figure, _sides(comparison, result), _runs(comparison)))
     if comparison.changes:
         yield _changes(comparison, first)

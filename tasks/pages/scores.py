@@ -67,16 +67,17 @@ def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]
     return Table(title, headers, tuple(rows))
 
 
-def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | None) -> Figure:
-    """Return the chart of a difference; `how`: how the interval was computed, the end of the caption.
+def difference_figure(test: PairedTest | RepeatedTest, band: float | None) -> Figure:
+    """Return the chart of a difference and its interval.
 
-    Differences of up to `band` points are not significant; None: no such limit is known.
+    Differences of up to `band` points are not significant; None: none is, 0: no such limit is known.
     """
     wide = f"{100 * test.confidence:g} % interval"
     value, low, high = points(test.difference), points(test.low), points(test.high)
     shares = (100 * test.difference, 100 * test.low, 100 * test.high)
+    grey_band = "" if band == 0 else f"; grey band: not significant (p ≥ {test.level})"
     return Figure(
-        f"Difference B {MINUS} A in points, with its {wide} ({how})",
+        f"Difference B {MINUS} A in points, with its {wide}{grey_band}",
         Intervals(
             points=(Point(*shares, "a" if test.difference < 0 else "b", "", value),),
             label=f"B minus A: {value} points, {wide} {low} to {high}",

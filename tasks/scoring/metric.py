@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
-from tasks.core.wording import DASH, counts, percent
+from tasks.core.wording import DASH, counted, counts, percent
 from tasks.scoring.breakdown import accuracy
 from tasks.scoring.report import Accuracy, Measurement, QuestionScore, Ratio, Value
 
@@ -102,11 +102,16 @@ class Metric:
         data = measurement.data
         if data is None:
             value = measurement.value
-            facts = asdict(value) if isinstance(value, Ratio) else {"value": value}
+            facts = _facts(value) if isinstance(value, Ratio) else {"value": value}
             data = {**facts, "unit": self.unit, "better": self.better}
         elif measurement.headline:
-            data = {**data, HEADLINE: measurement.headline}
+            data = {**data, HEADLINE: {title: _facts(value) for title, value in measurement.headline.items()}}
         return replace(measurement, lines=lines, data=data)
+
+
+def _facts(value: Value | None) -> Any:
+    """Return a value as plain JSON."""
+    return asdict(value) if isinstance(value, Ratio) else value
 
 
 def in_words(value: Value | None, unit: str) -> str:
@@ -128,8 +133,9 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
 
     They are the headlines of metrics, and the value of a metric that states nothing but its value.
 
-    >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": 64.361, "timed": 12}}})
-    {'VES': '64.36', 'timed': '12'}
+    >>> mean = {"correct": 6436.1, "total": 100, "value": 64.361}
+    >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": mean, "timed": 12}}})
+    {'VES': '64.36 (mean over 100 questions)', 'timed': '12'}
     >>> headlines({"sql_length": {"value": 7, "unit": "characters", "better": "lower"}})
     {'sql length': '7 characters'}
     """
@@ -147,6 +153,12 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
 
 def _figure(value: Any) -> str:
     """Write a headline; a user's own metric may give anything."""
+    if (
+        isinstance(value, Mapping)
+        and isinstance(value.get("value"), float)
+        and isinstance(value.get("total"), int)
+    ):
+        return f"{value['value']:,.2f} (mean over {counted(value['total'], 'question')})"
     if isinstance(value, float):
         return f"{value:,.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

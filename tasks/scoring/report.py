@@ -277,8 +277,8 @@ class Measurement:
         further: further values by their name in MLflow.
         series: stepped values by their name in MLflow, from step 1 on.
         data: its object in the JSON summary; None: the value, with the metric's unit and which way is better.
-        headline: its numbers, by title, on the first screen and the page of a nightly run. A metric without `data` and
-            `headline` shows its value there.
+        headline: its numbers, by title, on the first screen and the page of a nightly run; a `Ratio` is a mean over
+            questions. A metric without `data` and `headline` shows its value there.
         lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
         tables: what `--details` prints.
     """
@@ -288,6 +288,6 @@ class Measurement:
     further: Mapping[str, Value] = field(default_factory=dict)
     series: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     data: Any = None
-    headline: Mapping[str, float] = field(default_factory=dict)
+    headline: Mapping[str, Value] = field(default_factory=dict)
     lines: tuple[str, ...] | None = None
     tables: tuple[Table, ...] = ()

@@ -262,7 +262,7 @@ MAX_FLIPS = 10
 class Compare(options.Page):
     """Test whether the second run is better than the first, and list the questions on which they differ.
 
-    The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
+    The runs are paired by question. Shows an exact McNemar test, an interval of the difference, and the
     questions that only one of the runs answered correctly. If the difference is not significant, no run is better.
 
     RUN is one run. Several runs of one system, separated by commas, are compared by how often each question is right

@@ -9,7 +9,7 @@ from tasks.core.wording import UNKNOWN, counted
 from tasks.scoring.breakdown import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Value
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value
 
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
 SLOWEST_REWARD = 0.25
@@ -80,14 +80,16 @@ def efficiency(run: ScoredRun) -> Measurement | None:
             "load": measured.load,
             "by_difficulty": {grade: score(rows) for grade, rows in groups},
         },
-        headline=_headline(total),
+        headline=_headline(total, len(run.scored)),
         lines=tuple(_lines(total, measured.load)),
     )
 
 
-def _headline(score: Mapping[str, Any]) -> dict[str, float]:
+def _headline(score: Mapping[str, Any], questions: int) -> dict[str, Ratio]:
+    """Return each known score by its title, as the mean over the questions that it is."""
     known = {key: score[key] for key in TITLES if score[key] is not None}
-    return {TITLES[key]: value["mean"] if key in SCORES else value for key, value in known.items()}
+    means = {TITLES[key]: value["mean"] if key in SCORES else value for key, value in known.items()}
+    return {title: Ratio(mean * questions, questions) for title, mean in means.items()}
 
 
 def _reward(timings: Timings | None) -> float:

@@ -154,7 +154,7 @@ def soft_f1(run: ScoredRun) -> Measurement | None:
     questions = counted(len(run.scored), "question")
     line = f"Soft-F1: {percent(total)} (mean over {questions}; published rule, never to rank by)"
     data = {"sum": total.correct, "total": total.total, "value": total.value}
-    headline = {} if total.value is None else {"Soft-F1 in %": 100 * total.value}
+    headline = {"Soft-F1 in %": Ratio(100 * total.correct, len(run.scored))} if run.scored else {}
     return Measurement(total, by_question=values, data=data, headline=headline, lines=(line,))
 
 

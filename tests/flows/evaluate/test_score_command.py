@@ -261,7 +261,7 @@ def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     efficiency = found["metrics"]["efficiency"]
     assert (efficiency["questions"], efficiency["measured"], efficiency["ves_steps"]) == (3, 3, 100.0)
     assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
-    headline = {"Soft-F1 in %": 100.0}
+    headline = {"Soft-F1 in %": {"correct": 300.0, "total": 3, "value": 100.0}}
     assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1, "headline": headline}
     assert found["links"][0]["nsr"]["value"] == 0
     recall = found["metrics"]["strict_recall_or_correct"]

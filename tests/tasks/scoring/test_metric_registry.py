@@ -97,9 +97,10 @@ def test_a_metric_that_cannot_be_found_is_one_message(tmp_path: Path, name: str,
 
 
 def test_what_a_users_metric_gives_as_its_headline_breaks_no_screen() -> None:
-    of_any_kind = {"none": None, "text": "many", 3: [1], "count": 1200, "share": 0.5}
+    of_any_kind = {"object": {"value": 1}, "none": None, "text": "many", 3: [1], "count": 1200, "share": 0.5}
     metrics = {"mine": {"headline": of_any_kind}, "text": {"headline": "x"}, "list": [1], "absent": None}
     assert headlines(metrics) == {
+        "object": "{'value': 1}",
         "none": "None",
         "text": "many",
         "3": "[1]",
