@@ -59,7 +59,7 @@ class DemoDatabase:
 
 
 def database_folders(sources: Path) -> list[Path]:
-    """Return the folders below `sources` that hold a database, by name."""
+    """Return the folders below `sources` that hold a database, in the order of their names."""
     folders = sorted(path.parent for path in sources.glob("*/schema.sql"))
     if not folders:
         raise DataError(
@@ -206,14 +206,19 @@ def _tables_entry(
         ]
         for table in tables
     ]
+    # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
+    readable_names = [readable.get((table, column)) or column.replace("_", " ") for table, column in names]
+    table_indices = [tables.index(table) for table, _ in names]
     return {
         "db_id": name,
         "table_names_original": tables,
         "table_names": [table.replace("_", " ") for table in tables],
-        "column_names_original": [(-1, "*"), *((tables.index(table), column) for table, column in names)],
-        "column_names": [(-1, "*")]
-        + [(tables.index(key[0]), readable.get(key) or key[1].replace("_", " ")) for key in names],
+        "column_names_original": [
+            (-1, "*"),
+            *zip(table_indices, [column for _, column in names], strict=True),
+        ],
+        "column_names": [(-1, "*"), *zip(table_indices, readable_names, strict=True)],
         "column_types": ["text", *(column["type"].lower() for table in tables for column in columns[table])],
         "primary_keys": [key if len(key) > 1 else key[0] for key in keys if key],
         "foreign_keys": [

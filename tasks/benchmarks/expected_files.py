@@ -44,7 +44,7 @@ def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, .
 
 
 def _question_files(settings: BenchmarkSettings, folder: Path) -> tuple[tuple[Path, ...], list[str]]:
-    """Return the question files, each once, and the names of the settings that no file has."""
+    """Return the question files, each once, and the names or patterns in the settings for which there is no file."""
     files: dict[Path, None] = {}
     absent = []
     for name in settings.question_files:

@@ -36,7 +36,10 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
-    """Read `column_descriptions` (KaggleDBQA): a text per column, in the order of `column_names_original`."""
+    """Read `column_descriptions` (KaggleDBQA), in the order of `column_names_original`.
+
+    There is a text per column, or a list of which the text is the last item.
+    """
     texts = row.content.get("column_descriptions")
     columns = row.content.get("column_names_original")
     tables = row.content.get("table_names_original")
@@ -153,7 +156,10 @@ def _table(definition: "exp.Schema") -> Table:
 
 
 def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
-    """Yield the foreign keys of a CREATE TABLE statement, of columns and of the table."""
+    """Yield the foreign keys of a CREATE TABLE statement, of columns and of the table.
+
+    One that names no columns of its parent has () for them, which stands for the parent's primary key.
+    """
     from sqlglot import exp
 
     columns = (part for part in definition.expressions if isinstance(part, exp.ColumnDef))
