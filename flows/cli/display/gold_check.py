@@ -79,7 +79,7 @@ class VerifiedDocument(JsonDocument):
 
 
 def gold_document(verified: Verified) -> Document:
-    """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
+    """Return the counts, a limited list of queries of each kind, and the questions that scores should leave out."""
     report, benchmark = verified.report, verified.benchmark
     revision = f", revision {benchmark.revision}"
     translated = [Sentence(Span(verified.translated, "strong"))] if verified.translated else []
@@ -118,6 +118,7 @@ def gold_document(verified: Verified) -> Document:
 
 
 def _quarantine(verified: Verified) -> Iterator[Section]:
+    """Yield the line of a benchmark's settings that leaves out the questions of which no gold query runs."""
     if verified.suggested:
         is_in_conf = verified.benchmark.name in available(find_conf(), "benchmark")
         settings_file = f"{'conf/benchmarks/' if is_in_conf else ''}{verified.benchmark.name}.yaml"
@@ -131,7 +132,10 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
 
 
 def _undecided(verified: Verified) -> Iterator[Block]:
-    """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
+    """Yield the golds whose result the data do not decide: an equivalent query has another one, as with ties in LIMIT.
+
+    There are the counts by cause, and for each of the first golds the rows in which two queries differ.
+    """
     if verified.decisions is None:
         return
     undecided = verified.undecided

@@ -60,9 +60,9 @@ def estimate_document(
 def sweep_document(
     sweep: Sweep, file: str = "", page_of: Callable[[RunRecord], str] = lambda record: ""
 ) -> Document:
-    """Return every cell with its score and interval, in the order of the matrix.
+    """Return every combination (cell) of a sweep with its score and interval, in the order of the matrix.
 
-    `file` is the page of the sweep; `page_of` returns the address of the page of a run, relative to it. "" for none.
+    `file` is the page of the sweep, or ""; `page_of` returns the address of a run's page relative to it, or "".
     """
     headers = (
         Column("combination", "text"), *((Column("settings", "text", under=True),) if _has_settings(sweep) else ()),
@@ -113,6 +113,7 @@ def _score(result: CellResult, sweep: Sweep) -> str:
 
 
 def _row(result: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) -> tuple[ModelCell, ...]:
+    """Return a combination's row; those that share one of the `letters` do not differ significantly."""
     if result.evaluated is None:
         unknown = ("not evaluated", money(result.estimated.cost_usd), "", "", "")
         return *_name_columns(result.cell, sweep), DASH, "", "", "", "", *unknown
@@ -172,7 +173,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
 
 
 def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
-    """Return what is missing, and what it is expected to cost."""
+    """Return how many repeats of a run are missing, and what they are expected to cost."""
     missing = len(plan.missing)
     expected = plan.expected
     run = plan.parent
