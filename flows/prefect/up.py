@@ -156,7 +156,10 @@ def run_servers(
 
 
 def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
-    """Return the services, in the order in which they start."""
+    """Return the services, in the order in which they start.
+
+    In their environments, the user's variables replace values to their left, and those to their right replace them.
+    """
     environment = _environment(home)
     prefect = Service(
         name="Prefect",

@@ -198,14 +198,11 @@ def _tables_entry(
     tables = list(columns)
     names = [(table, column["name"]) for table in tables for column in columns[table]]
     position = {key: number for number, key in enumerate(names, 1)}
-    keys = [
-        [
-            position[table, column["name"]]
-            for column in sorted(columns[table], key=itemgetter("pk"))
-            if column["pk"]
-        ]
-        for table in tables
-    ]
+    primary_keys = []
+    for table in tables:
+        key_columns = sorted(filter(itemgetter("pk"), columns[table]), key=itemgetter("pk"))
+        if key := [position[table, column["name"]] for column in key_columns]:
+            primary_keys.append(key if len(key) > 1 else key[0])
     # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
     readable_names = [readable.get((table, column)) or column.replace("_", " ") for table, column in names]
@@ -220,7 +217,7 @@ def _tables_entry(
         ],
         "column_names": [(-1, "*"), *zip(table_indices, readable_names, strict=True)],
         "column_types": ["text", *(column["type"].lower() for table in tables for column in columns[table])],
-        "primary_keys": [key if len(key) > 1 else key[0] for key in keys if key],
+        "primary_keys": primary_keys,
         "foreign_keys": [
             (position[table, child], position[parent, column])
             for table in tables

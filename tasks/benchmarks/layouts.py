@@ -13,14 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from tasks.benchmarks.rows import (
-    Row,
-    files_digest,
-    json_line_rows,
-    json_rows,
-    parquet_rows,
-    read_text,
-)
+from tasks.benchmarks.rows import Row, files_digest, json_line_rows, json_rows, parquet_rows, read_text
 from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import DataError
 from tasks.core.files import shown_files

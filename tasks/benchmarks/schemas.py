@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
-from tasks.core.records import ColumnName
 from tasks.core.wording import counted
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
@@ -86,15 +85,13 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
             Table(name, tuple(members), tuple(key))
             for name, members, key in zip(table_names, columns, primary_keys, strict=True)
         )
-
-        def qualified(index: int) -> ColumnName:
-            table, name = column_names[index]
-            return ColumnName(table_names[table], name)
-
-        foreign_keys = tuple(
-            ForeignKey(child.table, (child.column,), parent.table, (parent.column,))
-            for child, parent in (map(qualified, pair) for pair in entry["foreign_keys"])
-        )
+        foreign_keys = []
+        for child_index, parent_index in entry["foreign_keys"]:
+            table, child = column_names[child_index]
+            parent_table, parent = column_names[parent_index]
+            foreign_keys.append(
+                ForeignKey(table_names[table], (child,), table_names[parent_table], (parent,))
+            )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(

@@ -75,7 +75,7 @@ def _block(block: model.Block, level: int) -> Iterator[str]:
                     if answer.sql:
                         yield _fenced(answer.sql.strip(), "sql")
         case model.Figure() | model.Legend() | model.Cards():
-            pass
+            pass  # on pages only
 
 
 def _cell(cell: model.Cell) -> str:

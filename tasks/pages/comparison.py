@@ -213,7 +213,7 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
 
 
 def comparison_document(comparison: Comparison, first: int | None = None) -> Document:
-    """Return the document; a terminal shows the first questions that differ, None for all."""
+    """Return the document; a terminal shows the `first` questions that differ, or all."""
     result = comparison.result
     names = f"{comparison.a.name} (A) against {comparison.b.name} (B)"
     heading = (
@@ -359,6 +359,7 @@ def _gate(comparison: Comparison) -> Iterator[Sentence]:
 
 
 def _variants(comparison: Comparison) -> Table:
+    """Return the official scores and their variants: scores by other golds, or without some questions."""
     scores: list[tuple[str, str, Accuracy | None]] = [
         (side.letter, "official", side.ex) for side in (comparison.a, comparison.b)
     ]
@@ -370,7 +371,7 @@ def _variants(comparison: Comparison) -> Table:
 
 
 def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Table:
-    reach = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
+    longest_bar = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
     headers = (
         Column("", "text"), Column("A"), Column("right", under=True), Column("B"), Column("right", under=True),
         Column(f"B {MINUS} A"), Column("Both with intervals", "plot", axis=AXIS), Column("broken | fixed", "plot"),
@@ -386,7 +387,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             counts(contrast.b),
             points(contrast.difference),
             score_plot(("A", contrast.a, "a"), ("B", contrast.b, "b")),
-            _flip_plot(contrast, reach),
+            _flip_plot(contrast, longest_bar),
             number(contrast.fixed, missing=""),
             number(contrast.broken, missing=""),
             "" if contrast.p_value is None else p_value(contrast.p_value),

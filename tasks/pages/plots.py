@@ -210,8 +210,9 @@ def labels(runs: Sequence[RunHeader]) -> list[str]:
     A single run is named by its pipeline and backbone.
     """
     parts = [(run.pipeline, run.backbone, run.benchmark, run.tags.get("name", "")) for run in runs]
-    varied = [index for index in range(4) if len({part[index] for part in parts}) > 1] or [0, 1]
-    names = [", ".join(part[index] for index in varied if part[index]) for part in parts]
+    varying = [index for index, values in enumerate(zip(*parts, strict=True)) if len(set(values)) > 1]
+    shown = varying or [0, 1]  # the pipeline and the backbone
+    names = [", ".join(part[index] for index in shown if part[index]) for part in parts]
     return [
         name if names.count(name) == 1 else f"{name} ({run.run_id})"
         for name, run in zip(names, runs, strict=True)

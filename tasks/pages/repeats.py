@@ -112,7 +112,7 @@ def _questions_table(
 
 
 def noise_document(noise: Noise, first: int | None = 10) -> Document:
-    """Return the document of a measurement; a terminal shows the first unstable questions, None for all."""
+    """Return the document of a measurement; a terminal shows the `first` unstable questions, or all."""
     return Document(
         f"{_share(noise.flip_rate)} of the verdicts flip between two identical runs",
         tuple(_noise_blocks(noise, first)),

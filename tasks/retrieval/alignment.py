@@ -265,6 +265,7 @@ def _compared_values(sql: str, schema: Schema) -> Iterator[tuple[str, ColumnName
     for predicate in tree.find_all(exp.Predicate):
         inside = list(predicate.walk(prune=lambda node: isinstance(node, exp.Query)))
         homes = {columns[id(node)] for node in inside if id(node) in columns}
+        # not AND and OR, which hold comparisons, and no count, sum or average
         if len(homes) != 1 or isinstance(predicate, exp.Connector) or any(_computes(node) for node in inside):
             continue
         for node in inside:

@@ -162,6 +162,7 @@ def _open_draft(draft: Path, values: Values) -> sqlite3.Connection:
 
 
 def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], values: Values) -> None:
+    """Create the tables of the index, copy each column's texts and numbers into them, and index the texts."""
     connection.executescript(_TABLES)
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")

@@ -132,9 +132,9 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
 
 
 def _undecided(verified: Verified) -> Iterator[Block]:
-    """Yield the golds whose result the data do not decide: an equivalent query has another one, as with ties in LIMIT.
+    """Yield the golds whose result the data do not decide, such as a LIMIT that cuts through equal rows.
 
-    There are the counts by cause, and for each of the first golds the rows in which two queries differ.
+    There are the counts by cause, and for each of the first golds the rows in which two valid results differ.
     """
     if verified.decisions is None:
         return
@@ -168,21 +168,14 @@ def _undecided(verified: Verified) -> Iterator[Block]:
 
 
 def _counts(report: GoldReport) -> Table:
-    return Table(
-        "Gold",
-        ("", "queries"),
-        (
-            *(
-                (CLASSES[name], number(count))
-                for name, count in report.counts.items()
-                if count or name in ("rows", "empty", "error")
-            ),
-            None,
-            ("total", number(len(report.checks))),
-            (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
-        ),
-        "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms",
-    )
+    always = ("rows", "empty", "error")
+    rows = [
+        (CLASSES[name], number(count)) for name, count in report.counts.items() if count or name in always
+    ]
+    total = ("total", number(len(report.checks)))
+    slow = (f"slow (over {report.slow_s:g} s)", number(len(report.slow)))
+    caption = "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms"
+    return Table("Gold", ("", "queries"), (*rows, None, total, slow), caption)
 
 
 def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
