@@ -166,9 +166,8 @@ class Command(Described, BaseModel):
         Click has checked the values, so the model does not check them again.
         """
         bases = (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command)
-        classes = sorted(
-            bases, key=lambda base: base.number
-        )  # options in the order of the classes' definitions
+        # options stand in the order in which the classes are defined
+        classes = sorted(bases, key=lambda base: base.number)
         fields: dict[str, FieldInfo] = {}
         for base in classes:
             fields |= _own_fields(base, cls)
@@ -241,7 +240,7 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 
 def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
-    """Return what reads a value of a type, within the bounds that its field names."""
+    """Return click's type for values of a field's type, within the bounds of its annotations, which are `by_type`."""
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Path:

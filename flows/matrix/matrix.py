@@ -407,7 +407,7 @@ def _against(
             words[name] = f"statistically tied, p = {in_words(p_value)}"
         elif compare_runs(ranked[name], ranked[best]).stands_without(retryable[name]):
             words[name] = f"lower, p = {in_words(p_value)}"
-        else:
+        else:  # its answers to these questions could make it as good as the best
             words[name] = f"not ranked: {counted(len(retryable[name]), 'question')} without an answer"
     return words
 

@@ -98,7 +98,7 @@ def plan_night_rerun(
             plan = plan_rerun(chosen.model_copy(update={"run": run.run_id}))
             if plan.again:
                 cells[entry.name] = Cell(plan.settings, tags=labels, rerun=plan)
-        elif chosen.only in (None, "errors"):
+        elif chosen.only in (None, "errors"):  # without a run, all of its questions lack an answer
             cells[entry.name] = _new_cell(entry, night, chosen, labels)
     check_budget([cell.settings for cell in cells.values()], budget_usd)
     return NightPlan(night.name, cells)

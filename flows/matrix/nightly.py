@@ -198,7 +198,8 @@ async def _nightly(
     )
     await asyncio.to_thread(_log_verdicts, result, home, warehouse)
     if keep:
-        await asyncio.to_thread(write, result, home)  # its baselines are kept
+        # before cleaning, which keeps the baselines of written results
+        await asyncio.to_thread(write, result, home)
         result = replace(result, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(result, home, warehouse)
     if result.colour in ("Red", "Amber"):
@@ -262,7 +263,7 @@ async def _evaluate(
     `left` evaluations, this one included, share what is left of the budget. `check` refuses databases with which the
     scores could not be compared.
     """
-    epoch = night if ask_again else None
+    epoch = night if ask_again else None  # cached replies of another epoch are not reused
     control = Control()
     try:
         with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):

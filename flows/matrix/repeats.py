@@ -116,7 +116,7 @@ class MeasuredDocument(JsonDocument):
 def make_repeats(
     plan: NoisePlan, opened: Opened, *, labels: Mapping[str, str], budget_usd: float | None
 ) -> MeasuredRepeats:
-    """Make the missing repeats of a plan, and measure the noise of those that are whole."""
+    """Make the missing repeats of a plan, and measure the noise of those that are complete."""
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels, budget)
     warehouse = Warehouse(Home(Path(plan.settings.home)).warehouse)

@@ -321,7 +321,7 @@ def as_flow(body: Callable[..., Awaitable[Any]], name: str, run_name: str) -> An
 async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
     """Do work of the running flow in a task run of a task; its result is not persisted.
 
-    `work` takes no arguments, because Prefect inspects every object that a task has as an argument.
+    `work` hides its objects in a function, because Prefect inspects every object that a task gets as an argument.
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE

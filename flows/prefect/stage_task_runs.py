@@ -141,7 +141,7 @@ class RunningCall:
         try:
             while (pause := self._due - asyncio.get_running_loop().time()) > 0:
                 await asyncio.sleep(pause)
-            if self._run.early:
+            if self._run.early:  # there is no flow run yet, for which calls do not wait
                 self._context = nullcontext()
             else:  # a copy, because Prefect's context can be entered only once
                 self._context = (await asyncio.shield(self._run.context)).model_copy()

@@ -126,9 +126,9 @@ REASON_NAMES = ("reason", "correction", "comment")
 def read_keys(
     settings: BenchmarkSettings, split: Split, places: SearchPaths, dialect: str
 ) -> tuple[AnswerKey, ...]:
-    """Read the keys of a benchmark's settings, in their order.
+    """Read the keys of a benchmark's settings, in their order: what each changes of the `official` questions and golds.
 
-    `dialect` is that of its databases.
+    `dialect` is that of the benchmark's databases.
     """
     official = Official(
         settings.name,
@@ -171,7 +171,7 @@ def _read_benchmark(
 ) -> AnswerKey:
     """Return another benchmark's questions and golds as a key; `reference` is its name or its YAML file."""
     try:
-        profile = load_benchmark_settings(places.conf, reference)
+        other = load_benchmark_settings(places.conf, reference)
     except ConfigurationError as error:
         if reference in available(places.conf, "benchmark") or reference.endswith((".yaml", ".yml")):
             raise  # the reference names a benchmark, so the error is about its settings
@@ -179,17 +179,17 @@ def _read_benchmark(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."
         ) from None
-    if profile.has_dialects:
-        profile = profile.model_copy(update={"dialect": settings.dialect or profile.dialect})
-    if official.dialect and profile.dialect and profile.dialect != official.dialect:
+    if other.has_dialects:  # it has golds in several
+        other = other.model_copy(update={"dialect": settings.dialect or other.dialect})
+    if official.dialect and other.dialect and other.dialect != official.dialect:
         raise ConfigurationError(
-            f"benchmark.answer_keys: the key {name} is written in {profile.dialect}, the databases of {settings.name} "
+            f"benchmark.answer_keys: the key {name} is written in {other.dialect}, the databases of {settings.name} "
             f"are {official.dialect}. Name a key in that dialect."
         )
-    layout = layout_of(profile.layout)
-    folder = layout.folder(profile, places)
-    files = demand_questions(profile, folder)
-    split = layout.load(profile, folder, files)
+    layout = layout_of(other.layout)
+    folder = layout.folder(other, places)
+    files = demand_questions(other, folder)
+    split = layout.load(other, folder, files)
     reasons = dict(_reasons(files))
     answers = {
         question.id: KeyAnswer(
@@ -202,8 +202,8 @@ def _read_benchmark(
         for question in split.questions
         if question.id in split.gold
     }
-    key = _key(name, files, answers, official, unknown_allowed=True)
-    return replace(key, notes=tuple(notes_on_revision(profile, folder)))
+    key = _key(name, files, answers, official, unknown_allowed=True)  # it may have more questions
+    return replace(key, notes=tuple(notes_on_revision(other, folder)))
 
 
 def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:

@@ -160,6 +160,7 @@ def _columns(connection: sqlite3.Connection) -> Columns:
 
 
 def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row], path: Path) -> None:
+    """Insert the rows of a CSV file into its table, with values of the columns' types."""
     converters = [CONVERTERS.get(column["type"], str) for column in columns]
     table = path.stem.replace('"', '""')
     places = ", ".join("?" * len(columns))
@@ -205,16 +206,14 @@ def _tables_entry(
             primary_keys.append(key if len(key) > 1 else key[0])
     # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
+    column_names = [column for _, column in names]
     readable_names = [readable.get((table, column)) or column.replace("_", " ") for table, column in names]
     table_indices = [tables.index(table) for table, _ in names]
     return {
         "db_id": name,
         "table_names_original": tables,
         "table_names": [table.replace("_", " ") for table in tables],
-        "column_names_original": [
-            (-1, "*"),
-            *zip(table_indices, [column for _, column in names], strict=True),
-        ],
+        "column_names_original": [(-1, "*"), *zip(table_indices, column_names, strict=True)],
         "column_names": [(-1, "*"), *zip(table_indices, readable_names, strict=True)],
         "column_types": ["text", *(column["type"].lower() for table in tables for column in columns[table])],
         "primary_keys": primary_keys,

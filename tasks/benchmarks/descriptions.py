@@ -134,6 +134,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
             for meaning, position in positions.items()
         }
         if name := cells["column"]:
+            # the description, else the readable name, if it says more than the column's name
             texts = (
                 cells[meaning] for meaning in ("description", "name") if _is_informative(cells[meaning], name)
             )

@@ -189,6 +189,7 @@ def parquet_schemas(path: Path) -> dict[str, str]:
 
 
 def _query(path: Path, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the column names and the rows of a query on a Parquet file, whose path is the query's parameter."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -122,7 +122,7 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
 
 
 def _definitions(ddl: str) -> "Iterator[exp.Schema]":
-    """Yield what stands behind each CREATE TABLE: the table's name and the parts of its definition."""
+    """Yield of each CREATE TABLE what sqlglot has parsed: the table's name and the parts of its definition."""
     import sqlglot
     from sqlglot import exp
 

@@ -30,7 +30,7 @@ def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple
 
 
 def _items(ids: str) -> list[str]:
-    """Split `--questions`: ids and ranges separated by commas, or `@FILE` with one per line."""
+    """Split `--questions`: ids and ranges separated by commas, or `@FILE`, perhaps a shipped one, with one per line."""
     if not ids.startswith("@"):
         parts: Iterable[str] = ids.split(",")
     else:

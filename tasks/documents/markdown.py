@@ -88,7 +88,8 @@ def _span(span: model.Span) -> str:
     words = _ACTING.sub(r"\\\1", " ".join(visible(span.text).split()))
     if not words:
         return " " if span.text else ""
-    blank_before, blank_after = (" " if span.text[end].isspace() else "" for end in (0, -1))
+    blank_before = " " if span.text[0].isspace() else ""
+    blank_after = " " if span.text[-1].isspace() else ""
     mark = _MARKS.get(span.tone, "")
     return f"{blank_before}{mark}{words}{mark}{blank_after}"
 

@@ -171,12 +171,11 @@ def noise(entry: NightEntry) -> str:
     if measured is None or entry.comparison is None:
         return ""
     mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
-    how = (
-        f"At this rate (at most {100 * measured.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
-        f"which decides; {mcnemar}."
-        if measured.decides
-        else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
-    )
+    how = f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
+    if measured.decides:
+        bound = f"{100 * measured.flip_bound:.2f} %"
+        p_at_rate = p_value(entry.p_value)
+        how = f"At this rate (at most {bound}), the difference has p = {p_at_rate}, which decides; {mcnemar}."
     return (
         f"Noise: {100 * measured.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
         f"{counted(measured.runs, 'repeat')} of {measured.run_id}. {how} {measured.proves}"
@@ -394,10 +393,10 @@ def _trend_chart(entry: NightEntry) -> Lines:
         line_points.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
     baseline = next((point for point in line_points if point.kind == "before"), None)
     dense = len(trend) > DENSE
-    parts = 6 if dense else 1
+    steps = 6 if dense else 1  # from tick to tick
     first = trend[0].started
     whole = trend[-1].started - trend[0].started
-    moments = [first + whole * part / parts for part in range(parts + 1)]
+    moments = [first + whole * step / steps for step in range(steps + 1)]
     ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
     line = Line(tuple(line_points), "trend")
     return Lines((line,), trend_in_words(trend), ticks, level=baseline, dense=dense)

@@ -31,7 +31,7 @@ def scores_table(record: RunRecord) -> Table:
 
 
 def variants_table(record: RunRecord) -> Table | None:
-    """Return the score variants, by other golds or without some questions, beside the official score of the same ones.
+    """Return the score variants, by other golds or without some questions, and the official scores of their questions.
 
     Rules with equal counts are one row.
     """

@@ -217,7 +217,7 @@ class ValueIndex:
         """
         if k < 1:
             return {}
-        question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
+        question_text = question_text.encode("utf-8", "replace").decode()  # SQLite takes no lone surrogates
         with self._lock:
             matches = self._find(question_text)
             mentioned = self._find_numbers(question_text)

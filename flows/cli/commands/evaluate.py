@@ -146,7 +146,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         settings = self.settings_of(overrides=(*self.overrides, *traced))
         control = Control(progress, tags=self.labels)
         if self.details and kind_of(settings.backbone).paid:
-            progress.note(longest_call(settings.backbone))
+            progress.note(longest_call(settings.backbone))  # how long a call can take with its retries
         return settings, control
 
     def _open_page(self, run_id: str) -> None:

@@ -299,8 +299,8 @@ class Show(options.Page):
                 click.echo(f"\n{late}", stream)
 
         self.emit(night, show)
-        failing = {"red": ("Red",), "amber": ("Red", "Amber")}.get(self.fail_if or "", ())
-        return ExitCode.NEGATIVE if night.colour in failing else ExitCode.DONE
+        failing_colours = {None: (), "red": ("Red",), "amber": ("Red", "Amber")}[self.fail_if]
+        return ExitCode.NEGATIVE if night.colour in failing_colours else ExitCode.DONE
 
     def _list(self, nights: "tuple[Night, ...]", late: str) -> None:
         from tasks.documents.model import Document

@@ -199,7 +199,7 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
 
 
 def repeats_problems(measured: MeasuredRepeats) -> Document | None:
-    """Return what keeps repeats from being whole, and how to go on; None where nothing does."""
+    """Return why repeats are not complete, and how to continue; None if all are."""
     if not measured.problems:
         return None
     blocks: list[Block] = [Bullets(measured.problems, "error")]

@@ -215,7 +215,7 @@ def _print_head(console: Console, view: QuestionView) -> None:
 
 
 def _print_verdict(console: Console, view: QuestionView) -> None:
-    """Print why the answer is right or wrong, and what else judges it."""
+    """Print why the answer is right or wrong, and the judgements of other rules, other golds and a model."""
     score, run = view.score, view.record
     console.print()
     if score.executable:

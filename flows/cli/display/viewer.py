@@ -107,7 +107,7 @@ class Viewer:
             question=lambda question_id: address("runs", record.run_id, question_id),
             before=compare_with_previous(record, self._warehouse),
         )
-        page = run_page(view_run(record, self._folders), (), links)
+        page = run_page(view_run(record, self._folders), questions=(), links=links)
         comparison = Span("compare with another run", link=address("compare", record.run_id))
         return replace(page, kicker=(*spans(page.kicker), " · ", comparison))
 

@@ -21,7 +21,9 @@ BETTER = 0.15
 """Margin by which another pairing must share more words; correct pairings share about 0.6."""
 
 
-def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
+def about_better_pairing(
+    file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark
+) -> tuple[str, ...]:
     """Return a warning if another pairing, by id or by position, fits the questions better; else ().
 
     `sqls` are the predictions by question id, as they were paired. A pairing fits better if its SQL shares more words
@@ -105,7 +107,7 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         *([note] if note else []),
         *about_wrapping(sql_by_id.values(), why_unwrapped),
         *([about_gold] if copies_gold else []),
-        *about_fit(file, sqls, benchmark),
+        *about_better_pairing(file, sqls, benchmark),
     )
     return Predictions(file, sqls, notes, copies_gold)
 
@@ -137,7 +139,7 @@ def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[Prediction
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
-    """Return whether the databases fit the keys of a file as positions, and not as question ids."""
+    """Return whether the databases that a file names fit its keys only if these are positions, and not question ids."""
     entries = {entry.question_id: entry for entry in file.entries}
     in_order = _in_order(file, benchmark)
 
@@ -186,6 +188,7 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
 
 
 def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
+    """Return questions with the predictions of their ids, and a note on ids that are no question's, or ""."""
     questions = {question.id: question for question in benchmark.questions}
     entries: dict[str, PredictionEntry] = {}
     for entry in file.entries:
@@ -282,7 +285,9 @@ def unwrapped(sql: str) -> str:
     kind = wrapping(sql)
     if kind is None:
         return sql
-    return _PIPED.sub("", sql, count=1) if kind.startswith("behind") else read_sql(sql) or sql
+    if kind == "in a Markdown fence":
+        return read_sql(sql) or sql
+    return _PIPED.sub("", sql, count=1)
 
 
 def about_wrapping(sqls: Iterable[str], why_unwrapped: str) -> tuple[str, ...]:
@@ -311,7 +316,8 @@ def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     A column is written `table.column`. Objects without an id belong to the questions of the whole
     benchmark in their order, and must be as many.
     """
-    rows = list(json_line_rows(path) if not read_text(path).lstrip().startswith("[") else json_rows(path))
+    is_list = read_text(path).lstrip().startswith("[")
+    rows = list(json_rows(path) if is_list else json_line_rows(path))
     ids = [identity for row in rows if (identity := row.question_id) is not None]
     if len(ids) not in (0, len(rows)):
         raise DataError(

@@ -65,7 +65,7 @@ _Object = tuple[str, dict[str, Any]]
 
 
 def read_trajectories(path: Path) -> TrajectoryFile:
-    """Read a file of trajectories."""
+    """Read a file of trajectories, the turns of an agent by question; its first object tells the format."""
     try:
         if (size := path.stat().st_size) > MAX_BYTES:
             raise DataError(
@@ -351,6 +351,7 @@ def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
 
 
 def _question(trace: str, spans: Sequence[_Span]) -> str:
+    """Return the id of the question that the spans of a trace name."""
     names = (span.text(name).strip() for name in QUESTION for span in spans)
     identity = next(filter(None, names), "")
     if not identity:
