@@ -73,8 +73,7 @@ def name_of(scheduled: datetime.datetime) -> str:
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
     """Return the missed nightly runs and the next one; none of either if no schedule can be read.
 
-    `before` are the nightly runs that ended earlier, `name` is that of the present one. Missed are the scheduled times
-    since the last of `before` of which no nightly run has the name.
+    Missed are those scheduled since the last one in `before` that did not run; `name` is that of the present one.
     """
     try:
         if deployment.id is None or flow_run.scheduled_start_time is None:
@@ -269,10 +268,7 @@ async def _online_workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def _client(request: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
-    """Open Prefect's client; raise an error for users if the server does not answer, or refuses a request.
-
-    `request` is what the error calls the refused request.
-    """
+    """Open Prefect's client; raise an error for users if the server does not answer, or refuses the named `request`."""
     try:
         async with get_client() as client:
             yield client

@@ -156,11 +156,8 @@ def run_servers(
 
 
 def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
-    """Return the services, in the order in which they start.
-
-    In their environments, the user's variables replace values to their left, and those to their right replace them.
-    """
-    environment = _environment(home)
+    """Return the services, in the order in which they start."""
+    environment = _environment(home)  # the user's variables, which replace values to their left
     prefect = Service(
         name="Prefect",
         command=(*_PYTHON, "flows.prefect.prefect_app", str(addresses.prefect_port)),

@@ -65,18 +65,12 @@ def print_summary(
 
 def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
     """Print a finished run in place of an evaluation that would be an exact repetition of it."""
-    print_blocks(
-        open_console(stream),
-        (
-            Sentence(
-                f"Nothing has changed since run {record.run_id} of {record.started:%Y-%m-%d %H:%M} UTC: settings, "
-                "questions, golds, databases, prompts, code and versions are the same. Its result follows; nothing was "
-                "asked, scored or logged. --again makes a new run.",
-                "score",
-            ),
-            Sentence(""),
-        ),
+    text = (
+        f"Nothing has changed since run {record.run_id} of {record.started:%Y-%m-%d %H:%M} UTC: settings, questions, "
+        "golds, databases, prompts, code and versions are the same. Its result follows; nothing was asked, scored or "
+        "logged. --again makes a new run."
     )
+    print_blocks(open_console(stream), (Sentence(text, "score"), Sentence("")))
     print_summary(record, home, stream, details=details, ended=False)
 
 

@@ -25,11 +25,9 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
         return files
     fault = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
     names = ", ".join(filter(None, (*settings.question_files, settings.tables, *settings.database_folders)))
-    no_tables = (
-        f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
-        if absent == [settings.tables]
-        else ""
-    )
+    no_tables = ""
+    if absent == [settings.tables]:
+        no_tables = f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
     raise DataError(f"{settings.name}: {fault}. Looked there for {names}.{no_tables} {where_from(settings)}")
 
 

@@ -241,8 +241,8 @@ def csv_rows(path: Path) -> Iterator[Row]:
 def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:
     """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones.
 
-    The most frequent of the `DELIMITERS` in the header separates columns, except in TSV: spreadsheets write semicolons
-    in many countries.
+    Columns are separated by the most frequent of the `DELIMITERS` in the header, except in TSV: in many countries,
+    spreadsheets write semicolons.
     """
     header_line = text.partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)

@@ -35,10 +35,7 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 
 def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
-    """Read `column_descriptions` (KaggleDBQA), in the order of `column_names_original`.
-
-    There is a text per column, or a list of which the text is the last item.
-    """
+    """Read `column_descriptions` (KaggleDBQA): a text per column, in the order of `column_names_original`."""
     texts = row.content.get("column_descriptions")
     columns = row.content.get("column_names_original")
     tables = row.content.get("table_names_original")
@@ -51,7 +48,7 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
         )
     descriptions = {}
     for text, (table, name) in zip(texts, columns, strict=True):
-        plain = text[-1] if isinstance(text, list) and text else text
+        plain = text[-1] if isinstance(text, list) and text else text  # a list has the text as its last item
         if table >= 0 and isinstance(plain, str) and plain.strip():
             descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
     return descriptions
@@ -153,10 +150,7 @@ def _table(definition: "exp.Schema") -> Table:
 
 
 def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
-    """Yield the foreign keys of a CREATE TABLE statement, of columns and of the table.
-
-    One that names no columns of its parent has () for them, which stands for the parent's primary key.
-    """
+    """Yield the foreign keys of a CREATE TABLE statement, of columns and of the table."""
     from sqlglot import exp
 
     columns = (part for part in definition.expressions if isinstance(part, exp.ColumnDef))
@@ -171,4 +165,4 @@ def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
             parents = tuple(part.name for part in parent.expressions)
             yield ForeignKey(definition.this.name, own, parent.this.name, parents)
         elif parent is not None:
-            yield ForeignKey(definition.this.name, own, parent.name, ())
+            yield ForeignKey(definition.this.name, own, parent.name, ())  # (): the parent's primary key

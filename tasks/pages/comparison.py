@@ -182,17 +182,12 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
 
 def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
     sides = (comparison.a, comparison.b)
-    yield Figure(
-        f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)",
-        Intervals(
-            tuple(
-                point(side.ex, side.letter.lower(), side.letter)
-                for side in sides
-                if side.ex and side.ex.total
-            ),
-            "Execution accuracy. " + "; ".join(f"{side.letter}: {in_words(side.ex)}" for side in sides),
-        ),
+    intervals = tuple(
+        point(side.ex, side.letter.lower(), side.letter) for side in sides if side.ex and side.ex.total
     )
+    label = "Execution accuracy. " + "; ".join(f"{side.letter}: {in_words(side.ex)}" for side in sides)
+    title = f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)"
+    yield Figure(title, Intervals(intervals, label))
     yield difference_figure(
         result,
         f"paired bootstrap); grey band: not significant (p ≥ {result.level}",

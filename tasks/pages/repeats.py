@@ -194,12 +194,8 @@ def _repeats(noise: Noise) -> Table:
         for position, repeat in enumerate(noise.repeats, 1)
     )
     headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
-    return Table(
-        "Runs",
-        headers,
-        rows,
-        "No figure includes the repeated run, which may have been chosen for its score.",
-    )
+    caption = "No figure includes the repeated run, which may have been chosen for its score."
+    return Table("Runs", headers, rows, caption)
 
 
 def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:

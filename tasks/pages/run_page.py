@@ -298,14 +298,12 @@ def _summary_cards(view: RunView, links: Links) -> Cards:
     if record.to_retry:
         to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.to_retry)}"))
     to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
-    return Cards(
-        (
-            Card("Is it better?", tuple(better)),
-            Card("What broke?", tuple(broke)),
-            Card("What did it cost?", (Sentence(cost_sentence(record)),)),
-            Card("Next", tuple(to_do), wide=True),
-        )
-    )
+    return Cards((
+        Card("Is it better?", tuple(better)),
+        Card("What broke?", tuple(broke)),
+        Card("What did it cost?", (Sentence(cost_sentence(record)),)),
+        Card("Next", tuple(to_do), wide=True),
+    ))  # fmt: skip
 
 
 def _status(row: QuestionScore, rule: str) -> str:

@@ -94,11 +94,8 @@ def build(database: Database, path: Path) -> None:
     require_content(location, database.content)
     # a view's values are those of tables, and reading them may take long
     views = {table.name for table in database.schema.tables if table.view}
-    columns = {
-        position: name
-        for position, name in enumerate(database.schema.column_names)
-        if name.table not in views
-    }
+    names = enumerate(database.schema.column_names)
+    columns = {position: name for position, name in names if name.table not in views}
     try:
         with atomic_write(path) as draft:
             if engine_of(location).server:

@@ -242,10 +242,9 @@ def _document(
     if status.without_result:
         correct = f"Correct that (after a change of {NAME}: crosscheck nights deploy), then continue it"
         how = correct if status.problem.startswith("Failed") else "Continue it"
+        ended = f"The nightly run {status.without_result} ended without a result: {status.problem}"
         blocks += [
-            Sentence(
-                f"The nightly run {status.without_result} ended without a result: {status.problem}", "error"
-            ),
+            Sentence(ended, "error"),
             Sentence(f"{how} under its name; what was paid for is reused:"),
             Code(f"crosscheck nights run {status.without_result}"),
         ]

@@ -132,10 +132,7 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
 
 
 def _undecided(verified: Verified) -> Iterator[Block]:
-    """Yield the golds whose result the data do not decide, such as a LIMIT that cuts through equal rows.
-
-    There are the counts by cause, and for each of the first golds the rows in which two valid results differ.
-    """
+    """Yield the golds whose result the data do not decide (as at a LIMIT within equal rows), and rows that differ."""
     if verified.decisions is None:
         return
     undecided = verified.undecided

@@ -46,11 +46,8 @@ def estimate_document(
         ),
     ]
     if selecting := max(selecting_calls(cell.settings) for cell in cells):
-        blocks.append(
-            Sentence(
-                f"Selecting among candidates costs more: at most {counted(selecting, 'call')} per question."
-            )
-        )
+        at_most = counted(selecting, "call")
+        blocks.append(Sentence(f"Selecting among candidates costs more: at most {at_most} per question."))
     if budget_usd is not None and (total is None or total > budget_usd):
         how = "is unknown" if total is None else f"is above it ({money(total)})"
         blocks.append(Sentence(f"The estimate {how}: the sweep stops when ${budget_usd:,.2f} are spent."))
@@ -182,16 +179,10 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
         text = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
         return Document("", (Sentence(text),))
     there = f"; {plan.count - missing} are there already" if missing < plan.count else ""
-    blocks: list[Block] = [
-        Sentence(
-            (
-                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost ",
-                Span(money(expected.cost_usd), "strong"),
-                ".",
-            )
-        ),
-        Sentence("The estimate is the cost of the run with an empty reply cache, once per repeat.", "note"),
-    ]
+    calls = f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost "
+    note = "The estimate is the cost of the run with an empty reply cache, once per repeat."
+    cost = Span(money(expected.cost_usd), "strong")
+    blocks: list[Block] = [Sentence((calls, cost, ".")), Sentence(note, "note")]
     estimated = expected.cost_usd
     if budget_usd is not None and (estimated is None or estimated > budget_usd):
         blocks.append(Sentence(f"The budget is below it: it stops when {money(budget_usd)} are spent."))

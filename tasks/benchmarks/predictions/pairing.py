@@ -21,9 +21,7 @@ BETTER = 0.15
 """Margin by which another pairing must share more words; correct pairings share about 0.6."""
 
 
-def about_better_pairing(
-    file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark
-) -> tuple[str, ...]:
+def about_pairing(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
     """Return a warning if another pairing, by id or by position, fits the questions better; else ().
 
     `sqls` are the predictions by question id, as they were paired. A pairing fits better if its SQL shares more words
@@ -36,10 +34,8 @@ def about_better_pairing(
     by_id = {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
     in_order = zip(benchmark.questions, _in_order(file, benchmark), strict=False)
     by_position = {question.id: entry.sql for question, entry in in_order if entry.sql}
-    for way, pairing, advice in (
-        ("question id", by_id, use_ids),
-        ("position", by_position, "--by-position reads them so."),
-    ):
+    use_positions = "--by-position reads them so."
+    for way, pairing, advice in (("question id", by_id, use_ids), ("position", by_position, use_positions)):
         if (other_likeness := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
             return (
                 f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
@@ -107,7 +103,7 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         *([note] if note else []),
         *about_wrapping(sql_by_id.values(), why_unwrapped),
         *([about_gold] if copies_gold else []),
-        *about_better_pairing(file, sqls, benchmark),
+        *about_pairing(file, sqls, benchmark),
     )
     return Predictions(file, sqls, notes, copies_gold)
 
