@@ -291,8 +291,9 @@ class Crosscheck(Results):
             raise ConfigurationError("Give one of predictions and trajectories.")
         chosen = benchmark_settings(str(benchmark), overrides(settings))
         with as_file(file_or_answers) as file, self._progress() as progress:
+            is_trajectories = trajectories is not None
             return self._score(
-                file, trajectories is not None, chosen, name or file.stem, questions, None, progress
+                file, is_trajectories, chosen, name or file.stem, questions, limit=None, progress=progress
             )
 
     def score_agent(

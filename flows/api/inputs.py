@@ -118,8 +118,8 @@ _environment_lock = threading.Lock()
 def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
     """Run blocking work, which may start an event loop, in a thread of its own and return its result.
 
-    Ctrl-C, or the interrupt of a notebook's cell, asks the last control to stop: in order, and at the second time at
-    once. Without one, the interrupt is raised immediately, and the work ends on its own.
+    The first Ctrl-C, or interrupt of a notebook's cell, asks the last control for an orderly stop, a second one for an
+    immediate stop. Without controls, the interrupt is raised immediately, and the work ends on its own.
     """
     result: Future[T] = Future()
 

@@ -165,10 +165,9 @@ class Command(Described, BaseModel):
 
         Click has checked the values, so the model does not check them again.
         """
-        classes = sorted(
-            (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command),
-            key=lambda base: base.number,
-        )
+        bases = (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command)
+        # options stand in the order in which the classes are defined
+        classes = sorted(bases, key=lambda base: base.number)
         fields: dict[str, FieldInfo] = {}
         for base in classes:
             fields |= _own_fields(base, cls)
@@ -176,12 +175,14 @@ class Command(Described, BaseModel):
         parameters = [_parameter(name, field, descriptions.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
         paragraphs = f"Example{epilog}".split("\n\n") if examples else []
+        # with \b, click keeps the line breaks of a paragraph
+        paragraphs = [f"\b\n{part}" if "\n  " in f"\n{part}" else part for part in paragraphs]
         return (GroupedCommand if cls.grouped else click.Command)(
             name,
             params=[parameter for _, parameter in sorted(parameters, key=lambda pair: pair[0])],
             callback=lambda **values: cls.model_construct(**values)(),
             help=text,
-            epilog="\n\n".join(f"\b\n{part}" if "\n  " in f"\n{part}" else part for part in paragraphs),
+            epilog="\n\n".join(paragraphs),
         )
 
 
@@ -239,7 +240,7 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 
 def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
-    """Return what reads a value of a type, within the bounds that its field names."""
+    """Return click's type for values of a field's type, within the bounds of its annotations, which are `by_type`."""
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Path:
@@ -356,7 +357,7 @@ class Json(Command):
 
 def _print(text: "str | Document | Callable[[TextIO], None]", stream: TextIO) -> None:
     if isinstance(text, str):
-        click.echo(text, stream, nl=bool(text))  # of nothing, not even a line
+        click.echo(text, stream, nl=bool(text))  # an empty text prints no empty line
     elif callable(text):
         text(stream)
     else:
@@ -381,7 +382,7 @@ class Files(Data, Output):
         return Folders(find_data(self.data), self.folder)
 
     def settings_of(self, **others: Any) -> "EvaluationSettings":
-        """Return the settings of an evaluation: fields of `EvaluationChoice` have the values of options or others."""
+        """Return the settings of an evaluation by this command's options; `others` are further or replacing fields."""
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 
@@ -400,7 +401,7 @@ class Page(Output):
     def write_page(self, render: "Callable[[], Document]") -> None:
         """Write the page that `--html` asks for, and say where it is.
 
-        It is written before printing, which fails where `head` reads the output.
+        Call it before anything is printed: printing raises an error if the output's reader has ended, as `head` does.
         """
         from tasks.documents.html import html
 

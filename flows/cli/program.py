@@ -53,8 +53,8 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them; of the program, those that people use first."""
-        # a group of commands lists its own under one heading
+        """List the commands without importing them; the program lists the most used ones in groups, then the others."""
+        # a group of commands such as `crosscheck nights` lists its own under one heading
         groups = {"Commands": self._entries} if self._entries is not COMMANDS else GROUPS
         widest = max(len(name) for commands in groups.values() for name in commands)
         for group, commands in groups.items():
@@ -167,7 +167,7 @@ def _say(message: str) -> None:
 
 
 def _no_room() -> str:
-    """Return that the working folder is on a full or read-only disk; "" if it is not."""
+    """Return a sentence if the disk of the working folder is full or read-only, else ""."""
     from tasks.backbone.cache.room import MIN_FREE, OpenFolder
     from tasks.settings.home import find_home
 

@@ -226,7 +226,7 @@ class LineProgress(_Counting):
 
 
 def _cost(usd: float | None) -> str:
-    """Write what calls have cost: nothing for nothing, cents from a cent on.
+    """Write what calls have cost: "" if nothing, in whole cents from a cent on.
 
     >>> [_cost(usd) for usd in (0.0, 0.0042, 2.5, None)]
     ['', '$0.0042', '$2.50', 'cost unknown']

@@ -97,7 +97,7 @@ class CellLimits:
         return settings.model_copy(update={"backbone": backbone})
 
     def prepare(self, cell: Cell, left: int, control: Control, check: Check) -> Preparation:
-        """Prepare the evaluation of a cell, and refuse it before anything is paid: the budget is spent, or by `check`.
+        """Prepare the evaluation of a cell; raise an error if the budget is spent or `check` does, before paid calls.
 
         The control gets the cell's tags and its budget; `left` counts the cell and those after it.
         """
@@ -123,7 +123,7 @@ def run_cells(
 ) -> Generator[RunRecord | Exception]:
     """Evaluate cells of one working folder in order, with one server, within a budget for all.
 
-    Yield the record of each, or the error that ended it.
+    Yield the record of each, or the error that ended it. `opened` provides the control of a cell.
     """
     home = Home(Path(cells[0].settings.home))
     with watched(home), logging_to(home), LocalServer(home) as server:
@@ -153,7 +153,7 @@ def plan_sweep(
     *,
     sends_requests: bool,
 ) -> tuple[Cell, ...]:
-    """Read the settings of every cell, pipelines varying fastest but for the grid of settings."""
+    """Return the cells: for each backbone, for each pipeline, every combination of the grid's settings."""
     for setting in chain.from_iterable(grid):
         kind, _, _ = parse_override(setting)
         if kind not in ("backbone", "pipeline"):
@@ -235,10 +235,7 @@ class Sweep:
     served: bool = False  # whether MLflow's server is running already
 
     def __str__(self) -> str:
-        """The best score of the combinations that are ranked, with the first that has it.
-
-        The number of combinations where none is ranked.
-        """
+        """A sentence about the best of the ranked combinations, or the number of combinations if none is ranked."""
         combinations = counted(len(self.cells), "combination")
         if not any(self.runs):
             return f"{combinations}, none of them evaluated"
@@ -250,9 +247,9 @@ class Sweep:
         others_and_verb = f" and {counted(others, 'other')} are" if others else " is"
         score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
         evaluated = sum(run is not None for run in self.runs)
-        compared_with = (
-            combinations if evaluated == len(self.cells) else f"the {evaluated} evaluated of {combinations}"
-        )
+        compared_with = combinations
+        if evaluated < len(self.cells):
+            compared_with = f"the {evaluated} evaluated of {combinations}"
         return (
             f"{record.benchmark}: {best[0].cell.name}{others_and_verb} best of {compared_with} with {score}"
         )
@@ -410,7 +407,7 @@ def _against(
             words[name] = f"statistically tied, p = {in_words(p_value)}"
         elif compare_runs(ranked[name], ranked[best]).stands_without(retryable[name]):
             words[name] = f"lower, p = {in_words(p_value)}"
-        else:
+        else:  # its answers to these questions could make it as good as the best
             words[name] = f"not ranked: {counted(len(retryable[name]), 'question')} without an answer"
     return words
 

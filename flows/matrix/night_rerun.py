@@ -35,14 +35,13 @@ class NightPlan:
         questions = counted(sum(len(plan.again) for plan in plans), "question")
         new = len(self.cells) - len(plans)
         others = f", and {counted(new, 'evaluation')} without a run" if new else ""
-        lines = [
-            f"  {name}: {counted(len(cell.rerun.again), 'question')} of run {cell.rerun.parent.run_id}"
-            if cell.rerun
-            else f"  {name}: evaluated again; what was paid for is reused"
-            for name, cell in self.cells.items()
-        ]
-        first = f"Nightly run {self.night}: {questions} of {counted(len(plans), 'run')}{others}."
-        return "\n".join((first, *lines))
+        lines = [f"Nightly run {self.night}: {questions} of {counted(len(plans), 'run')}{others}."]
+        for name, cell in self.cells.items():
+            what = "evaluated again; what was paid for is reused"
+            if cell.rerun:
+                what = f"{counted(len(cell.rerun.again), 'question')} of run {cell.rerun.parent.run_id}"
+            lines.append(f"  {name}: {what}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def plan_night_rerun(
             plan = plan_rerun(chosen.model_copy(update={"run": run.run_id}))
             if plan.again:
                 cells[entry.name] = Cell(plan.settings, tags=labels, rerun=plan)
-        elif chosen.only in (None, "errors"):
+        elif chosen.only in (None, "errors"):  # without a run, all of its questions lack an answer
             cells[entry.name] = _new_cell(entry, night, chosen, labels)
     check_budget([cell.settings for cell in cells.values()], budget_usd)
     return NightPlan(night.name, cells)

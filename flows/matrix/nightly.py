@@ -77,7 +77,7 @@ def night_limits(
     check_budget(evaluations, budget_usd, "budget_usd")
     total = None if budget_usd is None else Budget(budget_usd, CONTINUES)
     if finish_by is None:
-        return CellLimits(total, shares=[])
+        return CellLimits(total, shares=[])  # with a list of shares, each evaluation gets one
     try:
         end = next_time(finish_by, datetime.datetime.now().astimezone())
     except ValueError:
@@ -89,7 +89,7 @@ def night_limits(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
             "backbone.tier to flex or batch, or leave finish_by out."
         )
-    return CellLimits(total, end, [])
+    return CellLimits(total, end, shares=[])
 
 
 RESTART_S = 10.0
@@ -157,6 +157,7 @@ async def _nightly(
     finish_by: str | None,
     budget_usd: float | None,
 ) -> State[Any]:
+    """Evaluate a matrix, compare each run with its baseline, and report the result; return the flow run's state."""
     started = _now()
     home = await open_home()
     evaluations = named_evaluations(matrix)
@@ -197,7 +198,8 @@ async def _nightly(
     )
     await asyncio.to_thread(_log_verdicts, result, home, warehouse)
     if keep:
-        await asyncio.to_thread(write, result, home)  # its baselines are kept
+        # before cleaning, which keeps the baselines of written results
+        await asyncio.to_thread(write, result, home)
         result = replace(result, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(result, home, warehouse)
     if result.colour in ("Red", "Amber"):
@@ -230,7 +232,10 @@ def _clean(home: Home, keep: Keep) -> str:
 def _baselines(
     matrix: Matrix, names: set[str], home: Home, warehouse: Warehouse, before: Sequence[Night]
 ) -> Baselines:
-    """Read the runs that are named or pinned as baselines, before the first paid call; a named one comes first."""
+    """Read the baselines before the first paid call: runs that the matrix names, else those that a user has pinned.
+
+    `before` are the earlier nightly runs; a run that they found worse is no baseline.
+    """
     matrix.check_baselines(names)
     pins = {
         name: pin
@@ -258,7 +263,7 @@ async def _evaluate(
     `left` evaluations, this one included, share what is left of the budget. `check` refuses databases with which the
     scores could not be compared.
     """
-    epoch = night if ask_again else None
+    epoch = night if ask_again else None  # cached replies of another epoch are not reused
     control = Control()
     try:
         with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):

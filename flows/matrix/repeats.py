@@ -62,7 +62,7 @@ class NoisePlan:
 
 
 def plan_noise(reference: str, count: int, folders: Folders, *, budget_usd: float | None) -> NoisePlan:
-    """Read a run, or the one that a repeat repeats, and find out which of so many repeats are missing."""
+    """Return which of `count` repeats of a run are missing; `reference` names the run, or one of its repeats."""
     warehouse = Warehouse(folders.home.warehouse)
     runs = warehouse.runs()
     header = repeated_run(reference, runs)
@@ -116,7 +116,7 @@ class MeasuredDocument(JsonDocument):
 def make_repeats(
     plan: NoisePlan, opened: Opened, *, labels: Mapping[str, str], budget_usd: float | None
 ) -> MeasuredRepeats:
-    """Make the missing repeats of a plan, and measure the noise of those that are whole."""
+    """Make the missing repeats of a plan, and measure the noise of those that are complete."""
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels, budget)
     warehouse = Warehouse(Home(Path(plan.settings.home)).warehouse)
@@ -132,7 +132,7 @@ def make_repeats(
 def _run_missing(
     plan: NoisePlan, opened: Opened, labels: Mapping[str, str], budget: Budget | None
 ) -> list[str]:
-    """Make the missing repeats; return why some are not whole. The first one that gets no result is the last."""
+    """Make the missing repeats until one gets no result; return why some are not complete."""
     if not plan.missing:
         return []
     cells = [plan.cell(number, labels) for number in plan.missing]
@@ -143,12 +143,15 @@ def _run_missing(
     problems = []
     with closing(run_cells(cells, opened, budget, check)) as results:
         for number, outcome in zip(plan.missing, results, strict=False):
-            if isinstance(outcome, Exception) and not isinstance(outcome, BackboneError):
-                raise outcome
-            if fatal := str(outcome) if isinstance(outcome, Exception) else outcome.fatal:
-                problems.append(f"Repeat {number}: {fatal}")
+            if isinstance(outcome, BackboneError):
+                problems.append(f"Repeat {number}: {outcome}")
                 break
-            if isinstance(outcome, RunRecord) and outcome.retryable:
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome.fatal:
+                problems.append(f"Repeat {number}: {outcome.fatal}")
+                break
+            if outcome.retryable:
                 unanswered = counted(outcome.retryable, "question")
                 problems.append(f"Repeat {number}: {unanswered} without an answer.")
     return problems

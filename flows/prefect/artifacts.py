@@ -82,7 +82,7 @@ async def show_result(record: RunRecord) -> None:
     steps = next_steps(record)
     form = await _rerun_form(record) if record.retryable else ""
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
-    commands = f"```\n{chr(10).join(steps)}\n```"
+    commands = "\n".join(("```", *steps, "```"))
     text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"
     headline = f"{record.in_words}, run {record.run_id}"
     await show_markdown("evaluation", text, headline)

@@ -85,7 +85,7 @@ def flow_run_id() -> str:
 
 
 def final_state(result: RunRecord, message: str = "") -> Any:
-    """Return the final state of the flow run of an evaluation or a re-run; it says what is left.
+    """Return the final state of the flow run of an evaluation or a re-run; its name says if answers are missing.
 
     A re-run of which every question failed again has failed. The state holds the result in a `quote`, so that Prefect
     does not search it for futures, which takes 0.5 s for a thousand questions. Without a message it says the result in
@@ -137,6 +137,7 @@ def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRet
 
 
 def _retry_options(control: Control) -> dict[str, Any]:
+    """Return tenacity's options for beginning a flow again while the server is unreachable, until its run has an id."""
     from tenacity import retry_if_exception, stop_after_attempt
 
     def give_up(_: object) -> None:
@@ -153,14 +154,17 @@ def _retry_options(control: Control) -> dict[str, Any]:
 
 
 def reason_in(error: BaseException) -> CrosscheckError | None:
-    """Return the error that ended a flow, if `error` is that of a request to a server that does not answer."""
+    """Return why a flow ended, if `error` is that of a request to a server that does not answer; else None.
+
+    It is our own error that was being handled when the request failed, else an error that says that the server is gone.
+    """
     if not _is_unreachable(error):
         return None
     reason: BaseException | None = error
     while reason is not None and not isinstance(reason, CrosscheckError):
         reason = reason.__context__
     if reason or isinstance(error.__cause__ or error, AssertionError):
-        return reason  # a failed assertion alone does not prove that the server is gone
+        return reason  # None: a failed assertion alone does not prove that the server is gone
     return CrosscheckError(
         f"Prefect's server does not answer any more ({error}). Every reply that came is kept: run the same command "
         "again to continue."
@@ -317,7 +321,7 @@ def as_flow(body: Callable[..., Awaitable[Any]], name: str, run_name: str) -> An
 async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
     """Do work of the running flow in a task run of a task; its result is not persisted.
 
-    A function hides what it works on: Prefect inspects every object that it is given as an argument.
+    `work` hides its objects in a function, because Prefect inspects every object that a task gets as an argument.
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
@@ -330,9 +334,9 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
 
 
 async def server_answers(control: Control) -> bool:
-    """Return whether Prefect's server answers; where it does not, it is given up.
+    """Return whether Prefect's server answers; if not, call `give_up_server`.
 
-    A server that this command has started is not asked: it is started again where it has died.
+    A server that this command has started is not asked: `LocalServer` starts it again if it has died.
     """
     if control.own_server:
         return True
@@ -353,9 +357,9 @@ async def server_answers(control: Control) -> bool:
 
 
 def give_up_server() -> None:
-    """Repeat no further call to Prefect's server, and try every event once.
+    """Set Prefect's client to repeat no further request, and to send every event once.
 
-    The process would end only after ten seconds for each event that no server takes.
+    Otherwise the process would wait ten seconds at its end for each event that no server takes.
     """
     from prefect.events.worker import EventsWorker
 
@@ -371,7 +375,7 @@ def give_up_server() -> None:
 def use_server_again() -> None:
     """Undo `give_up_server` for the next evaluation of this process, for which a server answers.
 
-    No variable is removed: a thread that reads the environment meanwhile would fail.
+    Variables get their former values but are not removed: a thread that reads the environment meanwhile would fail.
     """
     if _replaced:
         os.environ.update(_replaced)
@@ -403,10 +407,10 @@ class RecorderBackpressure:
         self._counting = asyncio.Lock()
 
     async def wait(self, executed: int, *, ending: bool = False) -> int:
-        """Wait while more than MAX_UNRECORDED of the executed task runs may still be recorded; return how many are.
+        """Wait while Prefect has yet to record more than MAX_UNRECORDED executed task runs; return how many it has.
 
-        If none is for RECORDING_S seconds, those that are missing count as dropped. At the end of a flow run (`ending`)
-        it waits for all. It ends early if the user asks to stop.
+        At the end of a flow run (`ending`), wait for all. If no further one is recorded for RECORDING_S seconds, or the
+        number cannot be read, those that are missing count as dropped. Waiting ends early if the user asks to stop.
         """
         control = self._control
         max_missing, pause_s = (0, 0.2) if ending else (MAX_UNRECORDED, 0.5)

@@ -38,7 +38,8 @@ class RunIds(BaseModel):
 def registered(home: Home, control: Control) -> Iterator[None]:
     """Keep a file of this process in the working folder, to which the control's `register` adds ids of `RunIds`.
 
-    If the process is killed, or a store did not take how the run ended, `clear_leftovers` reads it.
+    The file is removed at the end. If the process is killed, or MLflow or the warehouse could not record the end of the
+    run, it stays, and `clear_leftovers` of a later process reads it.
     """
     folder_use = FolderUse(home)
     lock = threading.Lock()
@@ -52,7 +53,7 @@ def registered(home: Home, control: Control) -> Iterator[None]:
             atomic_write_text(path, json.dumps(content))
 
     register()
-    outer_register = control.register
+    outer_register = control.register  # of an enclosing block, such as that of a nightly run
     control.register = register
     try:
         yield
@@ -83,6 +84,7 @@ async def clear_leftovers(home: Home) -> int:
         except httpx.HTTPError as error:  # a later command ends it
             log.warning("%s: the end of this run could not be recorded in Prefect: %s", path, error)
             continue
+        # a run that MLflow has as finished is marked as killed, too, if the warehouse has no record of it
         record_is_lost = ids.run is not None and Warehouse(home.warehouse).abandon(ids.run, "killed")
         if ids.mlflow_run and ids.tracking_uri:
             kill_mlflow_run(ids.tracking_uri, ids.mlflow_run, lost=record_is_lost)
@@ -111,7 +113,8 @@ async def _has_ended(ids: RunIds) -> bool:
     from flows.prefect.flow_runs import has_crashed
 
     if ids.host == socket.gethostname():
-        return ids.pid == os.getpid() or not psutil.pid_exists(ids.pid)
+        is_of_this_process = ids.pid == os.getpid()  # an earlier process that had the same id
+        return is_of_this_process or not psutil.pid_exists(ids.pid)
     return ids.flow_run is not None and await has_crashed(ids.flow_run)
 
 

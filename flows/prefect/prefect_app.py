@@ -49,7 +49,7 @@ class NoTemplate(Exception):  # noqa: N818 - a signal, not an error
 def create_database(path: Path) -> None:
     """Create Prefect's database from the template, if there is no database and a template.
 
-    If another process creates it meanwhile, that one stays; one that is killed leaves none.
+    If another process creates one meanwhile, that one stays. A process that is killed leaves no part of one.
     """
     if not path.exists():
         with suppress(NoTemplate), atomic_create(path) as draft:

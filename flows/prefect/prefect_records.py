@@ -16,7 +16,7 @@ class PrefectRecords(SqliteStore):
     """Flow runs, by age alone, with their task runs, logs, artifacts and events: removed by Prefect's own vacuum."""
 
     def holding(self, retention: Retention) -> Holding:
-        """Count flow runs."""
+        """Return the number of flow runs, that of those to remove, and how much of the file this may free."""
         if not self.path.exists():
             return self.in_proportion({"flow runs": 0})
         cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _MIN_AGE)
@@ -34,6 +34,7 @@ class PrefectRecords(SqliteStore):
 
 
 async def _vacuum(path: Path, older_than: datetime.timedelta) -> None:
+    """Remove flow runs, events and artifact collections that are older, by functions of Prefect's server."""
     from prefect.server.database import provide_database_interface
     from prefect.server.database.configurations import AioSqliteConfiguration
     from prefect.server.database.dependencies import temporary_database_config

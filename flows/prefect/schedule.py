@@ -71,7 +71,10 @@ def name_of(scheduled: datetime.datetime) -> str:
 
 
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
-    """Return the timetable around the present flow run; an empty one if no schedule can be read."""
+    """Return the missed nightly runs and the next one; none of either if no schedule can be read.
+
+    Missed are those scheduled since the last one in `before` that did not run; `name` is that of the present one.
+    """
     try:
         if deployment.id is None or flow_run.scheduled_start_time is None:
             return Timetable()
@@ -82,9 +85,9 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
     schedules = [schedule.schedule for schedule in deployed.schedules if schedule.active]
     start = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= start), default=start)
-    taken = {name, *(night.name for night in before)}
+    names = {name, *(night.name for night in before)}
     moments = await dates_of(schedules, last, start, MAX_MISSED)
-    missed = [moment for moment in moments if name_of(moment) not in taken]
+    missed = [moment for moment in moments if name_of(moment) not in names]
     later = await dates_of(schedules, max(start, datetime.datetime.now(datetime.UTC)), None, 1)
     return Timetable(tuple(missed), min(later, default=None))
 
@@ -92,13 +95,13 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
 async def dates_of(
     schedules: Iterable[BaseModel], start: datetime.datetime, end: datetime.datetime | None, most: int
 ) -> list[datetime.datetime]:
-    """Return the times of schedules after one moment and before another, in UTC; none of one that never occurs."""
+    """Return the times of schedules after `start` and before `end`, in UTC, at most `most` of each schedule."""
     planned = set()
     for schedule in schedules:
         timetable = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
         try:
             dates = await timetable.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
-        except ValueError:  # Prefect's error about a schedule without any date
+        except ValueError:  # Prefect's error about a schedule that never occurs
             continue
         # Copies of the dates of Prefect's class have no time zone.
         planned |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
@@ -163,7 +166,7 @@ async def deploy_shards(environment: Mapping[str, str]) -> None:
 
 
 async def require_workers(environment: Mapping[str, str]) -> None:
-    """Check that a worker is online that answers shards. Their deployment is created if it is missing.
+    """Check that a worker is online for shards, the parts of an evaluation; create their deployment if it is missing.
 
     In a deployed flow run, it waits for the next heartbeats: after the machine was suspended, the last ones are old,
     and the worker that runs the flow seems to be offline.
@@ -234,7 +237,7 @@ async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[s
     runs = await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest, limit=1)
     if not runs or (state := runs[0].state) is None or not state.is_final():
         return "", ""
-    if state.is_completed() or state.name == "Red":
+    if state.is_completed() or state.name == "Red":  # a red one has failed, and has a result
         return "", ""
     scheduled = runs[0].expected_start_time or state.timestamp
     name = runs[0].parameters.get("night") or name_of(scheduled)
@@ -265,7 +268,7 @@ async def _online_workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def _client(request: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
-    """Open Prefect's client; if the server does not answer, or refuses what errors call the `request`, say so."""
+    """Open Prefect's client; raise an error for users if the server does not answer, or refuses the named `request`."""
     try:
         async with get_client() as client:
             yield client

@@ -235,7 +235,7 @@ def _flush_sooner() -> None:
 
 
 def _serve(port: int, database: Path) -> None:
-    """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
+    """Serve Prefect's API until standard input closes: the parent process closes it, or has ended."""
     server: Server | None = None
 
     def watch() -> None:
@@ -243,7 +243,7 @@ def _serve(port: int, database: Path) -> None:
         if server is None:  # not even imported
             os._exit(0)
         server.should_exit = True
-        time.sleep(10)
+        time.sleep(10)  # by then the server has ended by itself, or hangs
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -92,14 +92,14 @@ class SharedStages:
     """Stage results in a folder or an object store that machines share: a JSON file for each, by fsspec."""
 
     def __init__(self, location: str) -> None:
-        """Check that the location can be read and written, and says that a result is missing."""
+        """Check that results can be written and read there, and that reading a missing one returns None."""
         self.name = location
         self._threads = ThreadPoolExecutor(MAX_REQUESTS, "stage results")
         try:
             self._put(PROBE, b"here")
             if self._get(PROBE) != b"here":
                 raise OSError("the content that was read is not the content that was written")
-            self._get(ABSENT)
+            self._get(ABSENT)  # raises an error if the storage does not report a missing file as such
         except Exception as error:  # storage libraries raise exceptions of any class
             raise ConfigurationError(
                 f"The results of stages cannot be kept in {self.name}: {_message(error)}. No request was sent. Make "

@@ -65,7 +65,11 @@ class TaskRuns:
         self._early.clear()
 
     def add_call(self, site: CallSite) -> "RunningCall":
-        """Give a call to a task run; return the context manager in which to run it."""
+        """Give a call to a task run; return the context manager in which to run it.
+
+        It joins the stage's latest task run if Prefect is busy and that one takes calls. Else it has a new one, which
+        begins now or, if the flow run has not begun, with it.
+        """
         run = self._latest.get(site.stage)
         if run is None or not run.takes_calls or not self._is_busy:
             run = self._latest[site.stage] = StageTaskRun(site.stage, early=self._flow_run is None)
@@ -137,7 +141,7 @@ class RunningCall:
         try:
             while (pause := self._due - asyncio.get_running_loop().time()) > 0:
                 await asyncio.sleep(pause)
-            if self._run.early:
+            if self._run.early:  # there is no flow run yet, for which calls do not wait
                 self._context = nullcontext()
             else:  # a copy, because Prefect's context can be entered only once
                 self._context = (await asyncio.shield(self._run.context)).model_copy()
@@ -209,7 +213,7 @@ class StageTaskRun:
         self._change.set()
 
     async def execute(self) -> None:
-        """Let Prefect run the task, whose function is `run_calls`."""
+        """Let Prefect run the task, whose function is `run_calls`; if it has not begun, raise an error in the calls."""
         error: Exception = RuntimeError(f"the task run {self} has ended")
         try:
             await task_of(self._stage)(run=self)
@@ -223,7 +227,7 @@ class StageTaskRun:
                 self.context.exception()  # is looked at: asyncio need not warn if no call waits for it
 
     async def run_calls(self) -> Any:
-        """Let the calls run until all have ended; if some failed for now, raise `_RetryLater`."""
+        """Let the calls run until all have ended; raise `_RetryLater` for Prefect's retry if some are to run again."""
         from prefect.context import TaskRunContext
 
         context = TaskRunContext.get()

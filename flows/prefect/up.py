@@ -118,7 +118,7 @@ class Service:
                 f"{self.name} ended {self.early_exits} times within {EARLY_EXIT_S:g} s of its start and is not started "
                 f"again. Its log, {self.log}, ends with:\n" + "\n".join(f"  {line}" for line in last_lines)
             )
-        signal_number = -status if status < 0 else status - 128
+        signal_number = -status if status < 0 else status - 128  # the wrapper ends with 128 + n for signal n
         how = f"was killed by signal {signal_number}" if signal_number > 0 else f"ended with status {status}"
         return f"{self.name} {how} after {uptime:.0f} s; it starts again. Its log: {self.log}"
 
@@ -157,7 +157,7 @@ def run_servers(
 
 def services(home: Home, addresses: Addresses) -> tuple[Service, ...]:
     """Return the services, in the order in which they start."""
-    environment = _environment(home)
+    environment = _environment(home)  # the user's variables, which replace values to their left
     prefect = Service(
         name="Prefect",
         command=(*_PYTHON, "flows.prefect.prefect_app", str(addresses.prefect_port)),

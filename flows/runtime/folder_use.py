@@ -40,16 +40,16 @@ def require_room(home: Home) -> None:
 
 @contextmanager
 def watched(home: Home) -> Iterator[None]:
-    """Check the room of a working folder before a command's work, and that the folder is still there at its end.
+    """Check that a working folder has room before a command's work, and that it is still there at its end.
 
-    What fails within for want of room, in whatever library, is raised as that.
+    An error of the work is raised as `NoRoomError` if the disk is full by then, whatever library has raised it.
     """
     require_room(home)
     with closing(OpenFolder(home.path)) as folder:
         try:
             yield
         except Exception as error:
-            # the reserve of the reply cache is released by now
+            # twice the reserve of the reply cache: what the cache has freed by now does not count as room
             if not isinstance(error, _UNRELATED) and (problem := folder.problem(2 * RESERVE)):
                 raise NoRoomError(problem) from error
             raise

@@ -112,7 +112,7 @@ class _LogFile(RotatingFileHandler):
 
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
-    """Write warnings to the log file, and what is set aside or lost to the terminal as well."""
+    """Write warnings to the log file; those about damaged files and lost replies go to the terminal as well."""
     terminal = logging.StreamHandler()
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
     for log in (damage.log, lost):

@@ -42,14 +42,17 @@ def print_summary(
 ) -> None:
     """Print the first screen of a run, with `details` everything.
 
-    `ended` says that it has just ended, and `prefect` where Prefect then shows its flow run.
+    `ended`: the run was just made, so `record` has its comparison and tables, and `prefect` is where Prefect shows it.
+    Otherwise these are read from the warehouse.
     """
     from tasks.results.compare import compare_with_previous
     from tasks.results.warehouse.runs import Warehouse
 
     warehouse = Warehouse(home.warehouse)
-    shows_places = details and (ended or record.mlflow.run_id)
-    places = _places(mlflow_ui(home, record.mlflow), prefect) if shows_places else []
+    was_logged = bool(record.mlflow.run_id)
+    places = []
+    if details and (ended or was_logged):
+        places = _places(mlflow_ui(home, record.mlflow), prefect)
     comparison = record.before if ended else compare_with_previous(record, warehouse)
     previous_run_id = comparison.a.run_id if comparison and comparison.same_system else ""
     steps = next_steps(record, previous_run_id, details=not details)
@@ -62,18 +65,12 @@ def print_summary(
 
 def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
     """Print a finished run in place of an evaluation that would be an exact repetition of it."""
-    print_blocks(
-        open_console(stream),
-        (
-            Sentence(
-                f"Nothing has changed since run {record.run_id} of {record.started:%Y-%m-%d %H:%M} UTC: settings, "
-                "questions, golds, databases, prompts, code and versions are the same. Its result follows; nothing was "
-                "asked, scored or logged. --again makes a new run.",
-                "score",
-            ),
-            Sentence(""),
-        ),
+    text = (
+        f"Nothing has changed since run {record.run_id} of {record.started:%Y-%m-%d %H:%M} UTC: settings, questions, "
+        "golds, databases, prompts, code and versions are the same. Its result follows; nothing was asked, scored or "
+        "logged. --again makes a new run."
     )
+    print_blocks(open_console(stream), (Sentence(text, "score"), Sentence("")))
     print_summary(record, home, stream, details=details, ended=False)
 
 

@@ -126,9 +126,9 @@ REASON_NAMES = ("reason", "correction", "comment")
 def read_keys(
     settings: BenchmarkSettings, split: Split, places: SearchPaths, dialect: str
 ) -> tuple[AnswerKey, ...]:
-    """Read the keys of a benchmark's settings, in their order.
+    """Read the keys of a benchmark's settings, in their order: what each changes of the `official` questions and golds.
 
-    `dialect` is that of its databases.
+    `dialect` is that of the benchmark's databases.
     """
     official = Official(
         settings.name,
@@ -140,36 +140,38 @@ def read_keys(
 
 
 def read_key(item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths) -> AnswerKey:
-    """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`.
+    """Read one item of `benchmark.answer_keys`: a file or another benchmark, perhaps with `name=` before it.
 
-    What is wrong with its content is in its `problems`.
+    Unusable content raises no error here: the key's `problems` describe it.
     """
     name = key_name(item)
     reference = key_reference(item)
     if Path(reference).suffix.lower() in (*TABLES, ".json"):
         return read_key_file(name, Path(reference).expanduser(), official)
-    return _profile(name, reference, official, settings, places)
+    return _read_benchmark(name, reference, official, settings, places)
 
 
 def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
     """Read a file of corrections, or of ids and SQL; its form follows from its content."""
-    content = read_json(file) if file.suffix.lower() == ".json" else None
+    if file.suffix.lower() != ".json":
+        return _read_golds(name, file, official)
+    content = read_json(file)
     if isinstance(content, dict) and isinstance(content.get("corrections"), list):
         return _read_corrections(name, file, content, official)
-    if content is None or (isinstance(content, list) and content):
-        return _read_file(name, file, official)
+    if isinstance(content, list) and content:
+        return _read_golds(name, file, official)
     raise DataError(
         f'{file} is no answer key. It must hold an object with the key "corrections", a list of objects; or a list of '
         "objects with question_id and SQL, as BIRD's files do. JSON lines and CSV with these columns are read, too."
     )
 
 
-def _profile(
+def _read_benchmark(
     name: str, reference: str, official: Official, settings: BenchmarkSettings, places: SearchPaths
 ) -> AnswerKey:
     """Return another benchmark's questions and golds as a key; `reference` is its name or its YAML file."""
     try:
-        profile = load_benchmark_settings(places.conf, reference)
+        other = load_benchmark_settings(places.conf, reference)
     except ConfigurationError as error:
         if reference in available(places.conf, "benchmark") or reference.endswith((".yaml", ".yml")):
             raise  # the reference names a benchmark, so the error is about its settings
@@ -177,17 +179,17 @@ def _profile(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."
         ) from None
-    if profile.has_dialects:
-        profile = profile.model_copy(update={"dialect": settings.dialect or profile.dialect})
-    if official.dialect and profile.dialect and profile.dialect != official.dialect:
+    if other.has_dialects:  # it has golds in several
+        other = other.model_copy(update={"dialect": settings.dialect or other.dialect})
+    if official.dialect and other.dialect and other.dialect != official.dialect:
         raise ConfigurationError(
-            f"benchmark.answer_keys: the key {name} is written in {profile.dialect}, the databases of {settings.name} "
+            f"benchmark.answer_keys: the key {name} is written in {other.dialect}, the databases of {settings.name} "
             f"are {official.dialect}. Name a key in that dialect."
         )
-    layout = layout_of(profile.layout)
-    folder = layout.folder(profile, places)
-    files = demand_questions(profile, folder)
-    split = layout.load(profile, folder, files)
+    layout = layout_of(other.layout)
+    folder = layout.folder(other, places)
+    files = demand_questions(other, folder)
+    split = layout.load(other, folder, files)
     reasons = dict(_reasons(files))
     answers = {
         question.id: KeyAnswer(
@@ -200,8 +202,8 @@ def _profile(
         for question in split.questions
         if question.id in split.gold
     }
-    key = _key(name, files, answers, official, unknown_allowed=True)
-    return replace(key, notes=tuple(notes_on_revision(profile, folder)))
+    key = _key(name, files, answers, official, unknown_allowed=True)  # it may have more questions
+    return replace(key, notes=tuple(notes_on_revision(other, folder)))
 
 
 def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:
@@ -244,8 +246,8 @@ def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
 
 def _problems(entry: KeyEntry, official: Official) -> Iterator[str]:
     if entry.question_id not in official.questions:
-        # All ids would be a list of hundreds.
         near = did_you_mean(entry.question_id, official.questions)
+        # without a similar id it lists all ids, which may be hundreds
         yield "the benchmark has no such question" + (f". {near}" if near.startswith("Did") else "")
     if any(not sql.strip() for sql in entry.sql):
         yield '"sql" is empty'
@@ -269,7 +271,7 @@ class KeyAnswer:
     reason: str = ""
 
 
-def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
+def _read_golds(name: str, file: Path, official: Official) -> AnswerKey:
     """Read a JSON list, JSON lines or CSV of objects with an id and a SQL; several rows of one id are several SQLs."""
     answers: dict[str, KeyAnswer] = {}
     for row in read_objects(file):
@@ -312,7 +314,7 @@ def _key(
     absent = set()
     of_other_database = []
     for identity, question in official.questions.items():
-        # of a question that is repeated word for word, the key has the first
+        # a question that the benchmark repeats word for word has the id N-2, and the key's answer to N
         answer = answers.get(identity) or answers.get(identity.removesuffix("-2"))
         if answer is None:
             absent.add(identity)

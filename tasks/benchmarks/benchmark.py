@@ -186,6 +186,7 @@ def load_benchmark(
     other_revision = tuple(notes_on_revision(settings, folder))
     split = replace(split, notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)))
     tables = folder / settings.tables
+    # with a URL the file may be absent: the server describes its databases
     has_schemas = settings.tables and (tables.is_file() or not settings.url)
     benchmark = Benchmark(
         **{part.name: getattr(split, part.name) for part in fields(split)},
@@ -194,15 +195,15 @@ def load_benchmark(
         folder=folder,
         question_files=files,
         schemas=layout.read_schemas(tables) if has_schemas else {},
-        missing={},
+        missing={},  # known below, where the databases are looked for
         other_revision=other_revision,
     )
-    # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
     engine = engine_of(benchmark.location("x"))  # of any name: all databases are of one engine
     if settings.transpile_predictions:
-        dialect_named(settings.transpile_predictions)
+        dialect_named(settings.transpile_predictions)  # raises an error for an unknown name
     benchmark = translated(benchmark, engine)
     keys = read_keys(settings, split, places, engine.dialect)
+    # a tables file does not say in which dialect its types are: in that of the benchmark's databases
     schemas = {name: replace(schema, dialect=engine.dialect) for name, schema in benchmark.schemas.items()}
     per_database = Counter(question.database_id for question in split.questions)
     absent = (name for name in per_database if not benchmark.exists(name))
@@ -216,9 +217,9 @@ def load_benchmark(
 
 
 def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
-    """Return a benchmark whose gold SQL sqlglot has translated to an engine, if its settings ask for it.
+    """Return a benchmark whose gold SQL sqlglot has translated to the dialect of an engine, if its settings ask for it.
 
-    A gold SQL that cannot be translated is as it was.
+    A gold SQL that cannot be translated stays as it is.
     """
     settings, gold = benchmark.settings, benchmark.gold
     if not gold:
@@ -278,7 +279,7 @@ def _remedy(settings: BenchmarkSettings, engine: Engine) -> str:
 
 
 def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:
-    """Return the schemas with column types from the benchmark's database files; a tables file may lack them."""
+    """Return the schemas of the databases' files, with column types; for unreadable files those of the tables file."""
     schemas = dict(benchmark.schemas)
     for name in dict.fromkeys(question.database_id for question in benchmark.questions):
         location = locate(str(benchmark.database_path(name)))

@@ -40,7 +40,8 @@ def make_benchmark(
     """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
     Everything is read and checked before anything is written. Databases of SQLite are copied, those of another
-    engine stay where they are. Of `sql_names`, the first column counts.
+    engine stay where they are. `rule` is the comparison rule, as in `benchmark.rule`. The gold SQL of a question is in
+    the first of the columns `sql_names` that it has.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")
@@ -77,7 +78,7 @@ def make_benchmark(
 
 
 def _databases(paths: Sequence[str]) -> dict[str, Location]:
-    """Return the databases by name, all there and of one engine."""
+    """Return the databases by name, after checking that they exist, are readable and of one engine."""
     databases: dict[str, Location] = {}
     for text in paths:
         location = locate(text)
@@ -101,34 +102,41 @@ def _databases(paths: Sequence[str]) -> dict[str, Location]:
 
 
 def _url(databases: dict[str, Location]) -> str:
-    """Return the URL of databases that stay where they are, with `{database}` for the name of each."""
+    """Return the one URL of all databases of a benchmark that are not copied, with `{database}` for their names."""
     engine = engine_of(next(iter(databases.values())))
     scheme = "" if engine.server else f"{engine.schemes[0]}:///"
-    urls = {}
+    urls = []
     for name, location in databases.items():
-        head, separator, tail = location.address.rpartition(quote(name, safe="") if engine.server else name)
-        urls[name] = f"{scheme}{head}{{database}}{tail}" if separator else f"{scheme}{location}"
-    if len(set(urls.values())) > 1:
+        written_name = quote(name, safe="") if engine.server else name
+        # the last occurrence is the database; an earlier one may be part of a user, host or folder
+        head, separator, tail = location.address.rpartition(written_name)
+        urls.append(f"{scheme}{head}{{database}}{tail}" if separator else f"{scheme}{location}")
+    if len(set(urls)) > 1:
         raise ConfigurationError(
-            f"--database: {' and '.join(dict.fromkeys(urls.values()))} differ in more than the database's name. "
+            f"--database: {' and '.join(dict.fromkeys(urls))} differ in more than the database's name. "
             "Databases of one benchmark are on one server, or in one folder."
         )
-    return next(iter(urls.values()))
+    return urls[0]
 
 
 def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> dict[str, Any]:
     """Return a question as BIRD writes it; Spider's object `sql` beside the text `query` is left out."""
     cells = {name: value for name, value in row.content.items() if not isinstance(value, dict)}
     row = replace(row, content=cells)
-    lacking = [names for names in (("question",), sql_names) if not any(cells.get(name) for name in names)]
-    empty = [next((name for name in names if name in row.content), "") for names in lacking]
-    if lacking and all(empty):
+    empty, missing = [], []
+    for names in (("question",), sql_names):
+        present = [name for name in names if name in cells]
+        if not present:
+            missing.append(" or ".join(names))
+        elif not any(cells[name] for name in present):
+            empty.append(present[0])
+    if missing:
+        raise DataError(
+            f"{row.location}: there is no {' and no '.join(missing)}; it has {', '.join(cells) or 'nothing'}."
+        )
+    if empty:
         which = f"the cell {empty[0]} is" if len(empty) == 1 else f"the cells {' and '.join(empty)} are"
         raise DataError(f"{row.location}: {which} empty. Fill in what is missing, or take the question out.")
-    if missing := [" or ".join(names) for names, name in zip(lacking, empty, strict=True) if not name]:
-        raise DataError(
-            f"{row.location}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
-        )
     database_name = row.first(DATABASE_NAMES)
     if database_name is None and len(databases) > 1:
         raise DataError(f"{row.location}: names no database (db_id), and there are {', '.join(databases)}.")

@@ -34,7 +34,7 @@ def open_benchmark_database(
 def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tuple[str, ...]:
     """Return a sentence for each database that differs from the benchmark's `database_sha256`.
 
-    A database that has no digest, or of which no checksum is published, is not compared.
+    A database that has no digest, such as one on a server, or of which no checksum is published, is not compared.
     """
     published = benchmark.settings.database_sha256
     return tuple(
@@ -80,10 +80,9 @@ def column_descriptions(
 
 
 def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], home: Path) -> str:
-    """Return how many columns only a backbone describes, which backbone, and a digest of its texts; "" if none.
+    """Return how many columns have a text by a backbone, which backbone, and a digest of its texts; "" if none have.
 
-    "25 columns by offline (1a2b3c4d)": another number, backbone or digest means other prompts, where a pipeline shows
-    descriptions.
+    An example is "25 columns by offline (1a2b3c4d)". If these words differ, so do prompts that show descriptions.
     """
     used: list[GeneratedColumn] = []
     for database_id in database_ids:

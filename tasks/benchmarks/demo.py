@@ -59,7 +59,7 @@ class DemoDatabase:
 
 
 def database_folders(sources: Path) -> list[Path]:
-    """Return the folders below `sources` that hold a database, by name."""
+    """Return the folders below `sources` that hold a database, in the order of their names."""
     folders = sorted(path.parent for path in sources.glob("*/schema.sql"))
     if not folders:
         raise DataError(
@@ -160,6 +160,7 @@ def _columns(connection: sqlite3.Connection) -> Columns:
 
 
 def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row], path: Path) -> None:
+    """Insert the rows of a CSV file into its table, with values of the columns' types."""
     converters = [CONVERTERS.get(column["type"], str) for column in columns]
     table = path.stem.replace('"', '""')
     places = ", ".join("?" * len(columns))
@@ -198,24 +199,24 @@ def _tables_entry(
     tables = list(columns)
     names = [(table, column["name"]) for table in tables for column in columns[table]]
     position = {key: number for number, key in enumerate(names, 1)}
-    keys = [
-        [
-            position[table, column["name"]]
-            for column in sorted(columns[table], key=itemgetter("pk"))
-            if column["pk"]
-        ]
-        for table in tables
-    ]
+    primary_keys = []
+    for table in tables:
+        key_columns = sorted(filter(itemgetter("pk"), columns[table]), key=itemgetter("pk"))
+        if key := [position[table, column["name"]] for column in key_columns]:
+            primary_keys.append(key if len(key) > 1 else key[0])
+    # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
+    column_names = [column for _, column in names]
+    readable_names = [readable.get((table, column)) or column.replace("_", " ") for table, column in names]
+    table_indices = [tables.index(table) for table, _ in names]
     return {
         "db_id": name,
         "table_names_original": tables,
         "table_names": [table.replace("_", " ") for table in tables],
-        "column_names_original": [(-1, "*"), *((tables.index(table), column) for table, column in names)],
-        "column_names": [(-1, "*")]
-        + [(tables.index(key[0]), readable.get(key) or key[1].replace("_", " ")) for key in names],
+        "column_names_original": [(-1, "*"), *zip(table_indices, column_names, strict=True)],
+        "column_names": [(-1, "*"), *zip(table_indices, readable_names, strict=True)],
         "column_types": ["text", *(column["type"].lower() for table in tables for column in columns[table])],
-        "primary_keys": [key if len(key) > 1 else key[0] for key in keys if key],
+        "primary_keys": primary_keys,
         "foreign_keys": [
             (position[table, child], position[parent, column])
             for table in tables

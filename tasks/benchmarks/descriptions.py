@@ -109,6 +109,7 @@ def _repair(run: re.Match[str]) -> str:
 
 
 def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
+    """Yield the lower-cased name of a column and its description, for each row of a CSV that names one."""
     try:
         rows = list(csv.reader(io.StringIO(decode(read_file(path)), newline="")))
     except OSError as error:
@@ -133,6 +134,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
             for meaning, position in positions.items()
         }
         if name := cells["column"]:
+            # the description, else the readable name, if it says more than the column's name
             texts = (
                 cells[meaning] for meaning in ("description", "name") if _is_informative(cells[meaning], name)
             )
@@ -146,7 +148,7 @@ def _is_informative(text: str, column: str) -> bool:
 
 
 def decode(content: bytes) -> str:
-    r"""Decode a description file: UTF-8, and cp1252 wherever it is not.
+    r"""Decode a description file: UTF-16 with a byte order mark, else UTF-8, and cp1252 for bytes that are not UTF-8.
 
     >>> decode(b"caf\xc3\xa9 \x95 closed")
     'café • closed'

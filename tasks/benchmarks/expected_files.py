@@ -25,11 +25,9 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
         return files
     fault = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
     names = ", ".join(filter(None, (*settings.question_files, settings.tables, *settings.database_folders)))
-    no_tables = (
-        f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
-        if absent == [settings.tables]
-        else ""
-    )
+    no_tables = ""
+    if absent == [settings.tables]:
+        no_tables = f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
     raise DataError(f"{settings.name}: {fault}. Looked there for {names}.{no_tables} {where_from(settings)}")
 
 
@@ -44,7 +42,7 @@ def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, .
 
 
 def _question_files(settings: BenchmarkSettings, folder: Path) -> tuple[tuple[Path, ...], list[str]]:
-    """Return the question files, each once, and the names of the settings that no file has."""
+    """Return the question files, each once, and the names or patterns in the settings for which there is no file."""
     files: dict[Path, None] = {}
     absent = []
     for name in settings.question_files:

@@ -13,14 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from tasks.benchmarks.rows import (
-    Row,
-    files_digest,
-    json_line_rows,
-    json_rows,
-    parquet_rows,
-    read_text,
-)
+from tasks.benchmarks.rows import Row, files_digest, json_line_rows, json_rows, parquet_rows, read_text
 from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import DataError
 from tasks.core.files import shown_files
@@ -159,12 +152,13 @@ class Layout:
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split."""
+        difficulty = row.optional_text("difficulty") if self.graded else None
         return Question(
             id=identity,
             text=row.text(self.question_keys),
             database_id=row.folder_name("db_id"),
             evidence=row.optional_text("evidence") or "",
-            difficulty=row.optional_text("difficulty") or None if self.graded else None,
+            difficulty=difficulty or None,
         )
 
     def read_demonstrations(self, path: Path) -> tuple[Demonstration, ...]:
@@ -329,16 +323,18 @@ class Spider2Layout(Layout):
             evidence = read_text(path).strip() if document and path.is_file() else ""
             questions[name] = Question(name, row.text(["question"]), row.folder_name("db"), evidence)
         results = _accepted_results(folder / settings.results, folder / settings.evaluation, questions)
-        about_missing = (
-            f"{counted(len(missing), 'question', 'needs')} a document of external knowledge that is missing. Without "
-            f"it are sent: {', '.join(missing)}. The first would be {next(iter(missing.values()), None)}."
-        )
-        notes = (about_missing,) if missing else ()
+        notes: tuple[str, ...] = ()
+        if missing:
+            first_path = next(iter(missing.values()))
+            notes = (
+                f"{counted(len(missing), 'question', 'needs')} a document of external knowledge that is missing. "
+                f"Without it are sent: {', '.join(missing)}. The first would be {first_path}.",
+            )
         return Split(tuple(questions.values()), {}, files_digest(files), results, notes)
 
 
 def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[str, GoldResults]:
-    """Return the accepted results of the questions that have any."""
+    """Return the accepted results of the questions that have any: `<id>.csv`, or `<id>_a.csv`, `<id>_b.csv`, ..."""
     if not folder.is_dir():
         return {}
     if not evaluation.is_file():
@@ -363,12 +359,12 @@ def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) 
 
 
 def _positions(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
-    """Read `condition_cols`: positions for every file, or a list of them for each file."""
+    """Read `condition_cols` for a number of files: one list of positions for all of them, or a list of such lists."""
     value: Any = row.content.get("condition_cols") or []
-    per_file = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
-    lists = value if per_file else [value]
+    is_nested = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
+    lists = value if is_nested else [value]
     if len(lists) == 1:
-        lists = lists * files
+        lists = lists * files  # the one list is for every file
     if len(lists) < files or not all(map(_is_list_of_positions, lists)):
         raise DataError(
             f'{row.location}: "condition_cols" must be a list of positions from 0, or one such list for each of the '

@@ -107,7 +107,7 @@ def read_text(path: Path) -> str:
 def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON; whatever Python cannot read of it is a `JSONDecodeError`.
 
-    `pairs` makes an object of its pairs; None: a dictionary.
+    `pairs` takes the keys and values of a JSON object and returns what stands for it; None: a dictionary does.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)
@@ -189,6 +189,7 @@ def parquet_schemas(path: Path) -> dict[str, str]:
 
 
 def _query(path: Path, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the column names and the rows of a query on a Parquet file, whose path is the query's parameter."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -216,7 +217,7 @@ def plain_name(name: str) -> str:
 
 
 def read_objects(path: Path) -> Iterator[Row]:
-    """Yield the objects of a file, their keys made plain; the form follows from the file's ending."""
+    """Yield the objects of a file, with their keys as `plain_name` writes them; its ending says which format it has."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
         rows = csv_rows(path)
@@ -240,7 +241,8 @@ def csv_rows(path: Path) -> Iterator[Row]:
 def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:
     """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones.
 
-    What separates columns follows from the header, except in TSV: spreadsheets write semicolons in many countries.
+    Columns are separated by the most frequent of the `DELIMITERS` in the header, except in TSV: in many countries,
+    spreadsheets write semicolons.
     """
     header_line = text.partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
-from tasks.core.records import ColumnName
 from tasks.core.wording import counted
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
@@ -49,7 +48,7 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
         )
     descriptions = {}
     for text, (table, name) in zip(texts, columns, strict=True):
-        plain = text[-1] if isinstance(text, list) and text else text
+        plain = text[-1] if isinstance(text, list) and text else text  # a list has the text as its last item
         if table >= 0 and isinstance(plain, str) and plain.strip():
             descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
     return descriptions
@@ -83,15 +82,13 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
             Table(name, tuple(members), tuple(key))
             for name, members, key in zip(table_names, columns, primary_keys, strict=True)
         )
-
-        def qualified(index: int) -> ColumnName:
-            table, name = column_names[index]
-            return ColumnName(table_names[table], name)
-
-        foreign_keys = tuple(
-            ForeignKey(child.table, (child.column,), parent.table, (parent.column,))
-            for child, parent in (map(qualified, pair) for pair in entry["foreign_keys"])
-        )
+        foreign_keys = []
+        for child_index, parent_index in entry["foreign_keys"]:
+            table, child = column_names[child_index]
+            parent_table, parent = column_names[parent_index]
+            foreign_keys.append(
+                ForeignKey(table_names[table], (child,), table_names[parent_table], (parent,))
+            )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(
@@ -122,7 +119,7 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
 
 
 def _definitions(ddl: str) -> "Iterator[exp.Schema]":
-    """Yield what stands behind each CREATE TABLE: the table's name and the parts of its definition."""
+    """Yield of each CREATE TABLE what sqlglot has parsed: the table's name and the parts of its definition."""
     import sqlglot
     from sqlglot import exp
 
@@ -168,4 +165,4 @@ def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
             parents = tuple(part.name for part in parent.expressions)
             yield ForeignKey(definition.this.name, own, parent.this.name, parents)
         elif parent is not None:
-            yield ForeignKey(definition.this.name, own, parent.name, ())
+            yield ForeignKey(definition.this.name, own, parent.name, ())  # (): the parent's primary key

@@ -15,11 +15,11 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple[Question, ...]:
-    """Return the selected questions in the benchmark's order, each once; `limit` counts those that `questions` names.
+    """Return the selected questions in the benchmark's order, each once, and of them the first `selection.limit`.
 
-    `selection.questions` are ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or
-    `@` and the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the name
-    of such a file in `conf/benchmarks` without its ending.
+    `selection.questions` is a list of ids and ranges of numeric ids, separated by commas. A range includes both ends;
+    not every number in it must be an id. Or it is `@` and a file with one id or range per line: its path, or its name
+    without ".txt" if it is in `conf/benchmarks`. Blank lines and lines that begin with `#` are skipped.
     """
     selected = tuple(questions)
     ids = selection.questions
@@ -30,7 +30,7 @@ def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple
 
 
 def _items(ids: str) -> list[str]:
-    """Split `--questions`: ids separated by commas, or `@FILE` with one per line."""
+    """Split `--questions`: ids and ranges separated by commas, or `@FILE`, perhaps a shipped one, with one per line."""
     if not ids.startswith("@"):
         parts: Iterable[str] = ids.split(",")
     else:

@@ -122,7 +122,7 @@ class DrawnCell:
 
 
 def _cells(table: model.Table, row: Sequence[model.Cell]) -> list[DrawnCell]:
-    """Return the cells of the columns that are not under another, each with those under it."""
+    """Return the cells of a row as the page draws them: a column `under` another has its text below the other's."""
     cells: list[DrawnCell] = []
     for column, content in zip(table.columns, row, strict=True):
         if column.text_only:
@@ -156,6 +156,7 @@ def _span(span: model.Span) -> Markup:
 
 
 def _all_blocks(blocks: Iterable[model.Block]) -> Iterator[model.Block]:
+    """Yield the blocks of a page, and the blocks within them."""
     for block in blocks:
         yield block
         if isinstance(block, model.Section | model.Columns):

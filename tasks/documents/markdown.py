@@ -75,7 +75,7 @@ def _block(block: model.Block, level: int) -> Iterator[str]:
                     if answer.sql:
                         yield _fenced(answer.sql.strip(), "sql")
         case model.Figure() | model.Legend() | model.Cards():
-            pass
+            pass  # on pages only
 
 
 def _cell(cell: model.Cell) -> str:
@@ -88,7 +88,8 @@ def _span(span: model.Span) -> str:
     words = _ACTING.sub(r"\\\1", " ".join(visible(span.text).split()))
     if not words:
         return " " if span.text else ""
-    blank_before, blank_after = (" " if span.text[end].isspace() else "" for end in (0, -1))
+    blank_before = " " if span.text[0].isspace() else ""
+    blank_after = " " if span.text[-1].isspace() else ""
     mark = _MARKS.get(span.tone, "")
     return f"{blank_before}{mark}{words}{mark}{blank_after}"
 

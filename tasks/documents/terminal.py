@@ -76,8 +76,8 @@ def _print(console: Console, block: model.Block) -> None:
             console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=soft_wrap)
         case model.Bullets():
             for item in block.items:
-                text = item if block.level else (*model.spans("  "), *model.spans(item))
-                _print(console, model.Sentence(text, block.level))
+                indent = "" if block.level else "  "
+                _print(console, model.Sentence((*model.spans(indent), *model.spans(item)), block.level))
         case model.Facts():
             for name, value in block.items:
                 console.print(f"[dim]{literal(name)}[/] {markup(value)}")
@@ -102,7 +102,7 @@ def _print(console: Console, block: model.Block) -> None:
                 counts = f"the first {block.first:,} of {len(block.items):,}"
                 console.print(f"\n[dim]{counts}{literal(block.rest)}[/]")
         case model.Figure() | model.Legend() | model.Cards():
-            pass
+            pass  # on pages only
 
 
 def _print_question(console: Console, item: model.QuestionItem) -> None:

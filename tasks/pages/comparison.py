@@ -182,17 +182,12 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
 
 def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
     sides = (comparison.a, comparison.b)
-    yield Figure(
-        f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)",
-        Intervals(
-            tuple(
-                point(side.ex, side.letter.lower(), side.letter)
-                for side in sides
-                if side.ex and side.ex.total
-            ),
-            "Execution accuracy. " + "; ".join(f"{side.letter}: {in_words(side.ex)}" for side in sides),
-        ),
+    intervals = tuple(
+        point(side.ex, side.letter.lower(), side.letter) for side in sides if side.ex and side.ex.total
     )
+    label = "Execution accuracy. " + "; ".join(f"{side.letter}: {in_words(side.ex)}" for side in sides)
+    title = f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)"
+    yield Figure(title, Intervals(intervals, label))
     yield difference_figure(
         result,
         None if result.needed_net is None else 100 * result.needed_net / result.questions,
@@ -212,7 +207,7 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
 
 
 def comparison_document(comparison: Comparison, first: int | None = None) -> Document:
-    """Return the document; a terminal shows the first questions that differ, None for all."""
+    """Return the document; a terminal shows the `first` questions that differ, or all."""
     result = comparison.result
     names = f"{comparison.a.name} (A) against {comparison.b.name} (B)"
     heading = (
@@ -359,6 +354,7 @@ def _gate(comparison: Comparison) -> Iterator[Sentence]:
 
 
 def _variants(comparison: Comparison) -> Table:
+    """Return the official scores and their variants: scores by other golds, or without some questions."""
     scores: list[tuple[str, str, Accuracy | None]] = [
         (side.letter, "official", side.ex) for side in (comparison.a, comparison.b)
     ]
@@ -370,7 +366,7 @@ def _variants(comparison: Comparison) -> Table:
 
 
 def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Table:
-    reach = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
+    longest_bar = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
     headers = (
         Column("", "text"), Column("A"), Column("right", under=True), Column("B"), Column("right", under=True),
         Column(f"B {MINUS} A"), Column("Both with intervals", "plot", axis=AXIS), Column("broken | fixed", "plot"),
@@ -386,7 +382,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             counts(contrast.b),
             points(contrast.difference),
             score_plot(("A", contrast.a, "a"), ("B", contrast.b, "b")),
-            _flip_plot(contrast, reach),
+            _flip_plot(contrast, longest_bar),
             number(contrast.fixed, missing=""),
             number(contrast.broken, missing=""),
             "" if contrast.p_value is None else p_value(contrast.p_value),

@@ -115,6 +115,7 @@ def _todo(board: Board) -> Iterator[Code]:
 
 
 def _ranked_table(board: Board, page_of: Callable[[str], str]) -> Table:
+    """Return the table of the ranked runs; those that share one of the `letters` do not differ significantly."""
     axis = axis_around(row.ranked_by for row in board.ranked)
     runs = [row.run for row in board.ranked]
     titles = {name: score.title for run in runs for name, score in run.variants.items() if name != board.by}

@@ -120,7 +120,7 @@ def rules(night: Night) -> list[tuple[str, str]]:
 
 
 def overdue(night: Night, now: datetime.datetime) -> str:
-    """Say that the run after this one, the latest, should have ended by now; "" where it need not have."""
+    """Return a sentence if the nightly run after `night`, the latest one, should have ended by now, else ""."""
     took = night.finished - night.started
     if night.expected is None or now < night.expected + max(2 * took, _PATIENCE):
         return ""
@@ -171,12 +171,11 @@ def noise(entry: NightEntry) -> str:
     if measured is None or entry.comparison is None:
         return ""
     mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
-    how = (
-        f"At this rate (at most {100 * measured.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
-        f"which decides; {mcnemar}."
-        if measured.decides
-        else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
-    )
+    how = f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
+    if measured.decides:
+        bound = f"{100 * measured.flip_bound:.2f} %"
+        p_at_rate = p_value(entry.p_value)
+        how = f"At this rate (at most {bound}), the difference has p = {p_at_rate}, which decides; {mcnemar}."
     return (
         f"Noise: {100 * measured.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
         f"{counted(measured.runs, 'repeat')} of {measured.run_id}. {how} {measured.proves}"
@@ -381,6 +380,7 @@ def _before_and_now(before: str, now: str, both: bool) -> Inline:
 
 
 def _trend_chart(entry: NightEntry) -> Lines:
+    """Return the chart of the last scores; a dashed line begins at the baseline's, if it is one of them."""
     trend = entry.trend
     line_points = []
     for past in trend:
@@ -391,14 +391,15 @@ def _trend_chart(entry: NightEntry) -> Lines:
         value = 100 * (past.ex.ex or 0.0)
         shape = kind(entry) if last else earlier_shape
         line_points.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
-    level = next((point for point in line_points if point.kind == "before"), None)
+    baseline = next((point for point in line_points if point.kind == "before"), None)
     dense = len(trend) > DENSE
-    parts = 6 if dense else 1
+    steps = 6 if dense else 1  # from tick to tick
     first = trend[0].started
     whole = trend[-1].started - trend[0].started
-    moments = [first + whole * part / parts for part in range(parts + 1)]
+    moments = [first + whole * step / steps for step in range(steps + 1)]
     ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
-    return Lines((Line(tuple(line_points), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
+    line = Line(tuple(line_points), "trend")
+    return Lines((line,), trend_in_words(trend), ticks, level=baseline, dense=dense)
 
 
 def _retryable(detail: Detail) -> Section:

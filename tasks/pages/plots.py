@@ -79,7 +79,7 @@ def _waterfall(axis: "Axes", run: RunRecord) -> None:
     levels = _percents(run.stages)
     for x, stage in enumerate(run.stages):
         axis.plot([x - 0.4, x + 0.4], [levels[x]] * 2, color=BLUE)
-        if stage.fixed is None or stage.broken is None or not total:
+        if stage.fixed is None or stage.broken is None or not total:  # as of the first stage
             continue
         before = levels[x - 1]
         top = before + 100 * stage.fixed / total
@@ -151,13 +151,15 @@ def causes(runs: Sequence[RunRecord], width: Width) -> "Figure":
         raise DataError("No question of these runs is wrong for a known cause.")
     ordered = sorted(names, key=lambda name: (-sum(by_cause.get(name) or 0 for by_cause in shares), name))
     height = max(HEIGHT, 0.6 + 0.16 * len(ordered) * max(1.0, 0.6 * len(runs)))
-    size = 0.8 / len(runs)
+    thickness = 0.8 / len(runs)
     with _new_figure(width, height=height) as (figure, (axis,)):
         styles = zip(itertools.cycle(COLOURS), itertools.cycle(HATCHES))
         for index, (by_cause, name, style) in enumerate(zip(shares, labels(runs), styles, strict=False)):
-            positions = [row + (index - (len(runs) - 1) / 2) * size for row in range(len(ordered))]
+            # the bars of the runs lie around the middle of a cause's row
+            offset = (index - (len(runs) - 1) / 2) * thickness
+            positions = [row + offset for row in range(len(ordered))]
             widths = [by_cause.get(cause) or 0 for cause in ordered]
-            axis.barh(positions, widths, 0.92 * size, label=name, color=style[0], hatch=style[1])
+            axis.barh(positions, widths, 0.92 * thickness, label=name, color=style[0], hatch=style[1])
         axis.set_yticks(range(len(ordered)), [cause.replace("_", " ") for cause in ordered])
         axis.invert_yaxis()
         axis.set_xlabel("% of the scored questions")
@@ -196,10 +198,10 @@ def save(figure: "Figure", file: Path) -> None:
     file_format = file.suffix.lstrip(".").lower()
     if file_format not in FORMATS:
         raise ConfigurationError(f"{file}: the file name must end in .pdf, .svg or .png.")
-    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": None}[file_format]
+    no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": None}[file_format]
     try:
         with rc_context(_SETTINGS):
-            figure.savefig(file, format=file_format, dpi=300, metadata=undated)
+            figure.savefig(file, format=file_format, dpi=300, metadata=no_date)
     except OSError as error:
         raise ConfigurationError(f"The figure cannot be written to {file}: {error.strerror}.") from None
 
@@ -210,8 +212,9 @@ def labels(runs: Sequence[RunHeader]) -> list[str]:
     A single run is named by its pipeline and backbone.
     """
     parts = [(run.pipeline, run.backbone, run.benchmark, run.tags.get("name", "")) for run in runs]
-    varied = [index for index in range(4) if len({part[index] for part in parts}) > 1] or [0, 1]
-    names = [", ".join(part[index] for index in varied if part[index]) for part in parts]
+    varying = [index for index, values in enumerate(zip(*parts, strict=True)) if len(set(values)) > 1]
+    shown = varying or [0, 1]  # the pipeline and the backbone
+    names = [", ".join(part[index] for index in shown if part[index]) for part in parts]
     return [
         name if names.count(name) == 1 else f"{name} ({run.run_id})"
         for name, run in zip(names, runs, strict=True)

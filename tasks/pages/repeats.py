@@ -113,7 +113,7 @@ def _questions_table(
 
 
 def noise_document(noise: Noise, first: int | None = 10) -> Document:
-    """Return the document of a measurement; a terminal shows the first unstable questions, None for all."""
+    """Return the document of a measurement; a terminal shows the `first` unstable questions, or all."""
     return Document(
         f"{_share(noise.flip_rate)} of the verdicts flip between two identical runs",
         tuple(_noise_blocks(noise, first)),
@@ -195,12 +195,8 @@ def _repeats(noise: Noise) -> Table:
         for position, repeat in enumerate(noise.repeats, 1)
     )
     headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
-    return Table(
-        "Runs",
-        headers,
-        rows,
-        "No figure includes the repeated run, which may have been chosen for its score.",
-    )
+    caption = "No figure includes the repeated run, which may have been chosen for its score."
+    return Table("Runs", headers, rows, caption)
 
 
 def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:

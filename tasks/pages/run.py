@@ -134,7 +134,7 @@ def _score(record: RunRecord) -> Iterator[Block]:
 
 
 def _problems(record: RunRecord) -> Iterator[Block]:
-    """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
+    """Yield the first problems and remarks, the very first in up to four lines; the full document has all of them."""
     wrong = problems(record)
     blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
     for position, block in enumerate(blocks[:MAX_SENTENCES]):
@@ -203,7 +203,7 @@ def _bar_length(count: int, total: int) -> int:
 
 
 def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
-    """Yield what the previous run (A) scored, and whether this one (B) is better; no ranking inside the noise."""
+    """Yield what the previous run (A) scored, and whether this one (B) is better, if that is significant."""
     if compared is None:
         return
     paired = replace(compared.paired, name_a="the previous run", name_b="this run")

@@ -107,7 +107,7 @@ def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def shared_sections(questions: Any) -> dict[str, int]:
-    """Return the sections that several messages have, each with its place on the page."""
+    """Return the longer sections that several messages of prompts have, each with its place on the page."""
     count = Counter(
         part
         for question in questions
@@ -170,9 +170,9 @@ class Links:
 def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Links | None = None) -> Document:
     """Return the page of a run.
 
-    Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
-    unpacked by the browser where a reader opens it: the stages, prompts, replies and results of `questions`, which are
-    as `crosscheck show RUN QUESTION --json` prints them.
+    `questions` are objects as `crosscheck show RUN QUESTION --json` prints them, with stages, prompts, replies and
+    results. They are on the page in compressed form, and the browser unpacks a question that a reader opens. Sections
+    that several prompts have are on the page once.
     """
     record = view.record
     links = links or Links()
@@ -180,7 +180,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
     rows = listed_rows(view)
     turns = turn_chart(record.metrics.get("turns"))
-    items, sections = question_items(view, rows, questions, links.question)
+    items, shared = question_items(view, rows, questions, links.question)
     note = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
     listed = Questions(items, FILTERS, note=note)
     tags = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
@@ -214,7 +214,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         accuracy if record.is_finished else "There is no execution accuracy: the run has not finished.",
         footer=reading(*footer),
         name=f"{percent(score)}: {title}",
-        packed=sections,
+        packed=shared,
     )
 
 
@@ -224,9 +224,10 @@ def question_items(
     questions: Sequence[dict[str, Any]],
     link: Callable[[str], str] = lambda _: "",
 ) -> tuple[tuple[QuestionItem, ...], str]:
-    """Return questions of a run as they stand on a page, and the sections that their prompts share.
+    """Return questions of a run as they stand on a page, and the sections that their prompts share, compressed.
 
-    `questions` are those with results, stages, prompts and replies, as in `run_page`; `link` is as in `Links`.
+    `rows` are the questions of the page. Those in `questions` also have results, stages, prompts and replies, as in
+    `run_page`. `link` is as in `Links`.
     """
     objects = {question["question_id"]: with_one_prompt(question) for question in questions}
     shared = shared_sections(objects.values())
@@ -297,41 +298,48 @@ def _summary_cards(view: RunView, links: Links) -> Cards:
     if record.to_retry:
         to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.to_retry)}"))
     to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
-    return Cards(
-        (
-            Card("Is it better?", tuple(better)),
-            Card("What broke?", tuple(broke)),
-            Card("What did it cost?", (Sentence(cost_sentence(record)),)),
-            Card("Next", tuple(to_do), wide=True),
-        )
-    )
+    return Cards((
+        Card("Is it better?", tuple(better)),
+        Card("What broke?", tuple(broke)),
+        Card("What did it cost?", (Sentence(cost_sentence(record)),)),
+        Card("Next", tuple(to_do), wide=True),
+    ))  # fmt: skip
 
 
-def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
-    lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
-    rule = view.record.rule
-    question = row.question
+def _status(row: QuestionScore, rule: str) -> str:
     if not row.executable:
-        kind = "not scored"
-    elif is_right(row.final, rule):
-        kind = "right"
-    else:
-        kind = "unanswered" if is_unanswered(row) else "wrong"
+        return "not scored"
+    if is_right(row.final, rule):
+        return "right"
+    return "unanswered" if is_unanswered(row) else "wrong"
+
+
+def _changes(record: RunRecord, row: QuestionScore) -> list[str]:
+    """Return which stages fixed or broke a question, and whether an agent had it right after a turn and lost it."""
     changes = []
     was_right = None
     for stage, verdict in row.stages.items():
-        right_now = is_right(verdict, rule)
+        right_now = is_right(verdict, record.rule)
         if was_right is not None and right_now != was_right and not is_turn(stage):
             changes.append(f"{'fixed' if right_now else 'broken'} by {stage}")
         was_right = right_now
-    if row.question.id in lost:
+    lost = (record.metrics.get("turns") or {}).get("lost") or {}
+    if row.question.id in lost.get("questions", ()):
         changes.append("right after a turn, and lost")
+    return changes
+
+
+def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
+    """Return a question of the page's list; `variants` judge it by other golds, or leave it out."""
+    rule = view.record.rule
+    question = row.question
+    kind = _status(row, rule)
     words = {True: "right", False: "wrong", None: "not counted"}
     judged = (f"{variant.title}: {words[variant.judge(row, rule)]}" for variant in variants.values())
     causes = causes_of(view, row) if kind == "wrong" else ()
     about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
     gold = row.gold_sql or None
-    compared = gold if kind == "wrong" else None
+    compared = gold if kind == "wrong" else None  # the page marks the differences of a wrong answer
     return QuestionItem(
         id=question.id,
         badge=Span(kind, TONES[kind], "badge"),
@@ -348,7 +356,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
             "database": question.database_id,
             "difficulty": question.difficulty or "",
             "cause": "\n".join(causes),
-            "stage": "\n".join(changes),
+            "stage": "\n".join(_changes(view.record, row)),
         },
     )
 
@@ -361,7 +369,7 @@ def _opinion(row: QuestionScore) -> tuple[Block, ...]:
 
 
 def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:
-    """Yield the golds of each answer key that changes the question, with its reason, which a key must state."""
+    """Yield the golds and the reason of each answer key (other golds for the benchmark) that has the question."""
     for name, verdict in row.keys.items():
         if verdict.change == "absent":
             continue

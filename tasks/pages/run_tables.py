@@ -20,6 +20,7 @@ def scores_table(record: RunRecord) -> Table:
     """Return the official scores under each rule, with their intervals; rules with equal counts are one row."""
     headline = record.score.correct
     official = [(name, score) for name, score in record.scores.items() if not score.variant]
+    # the headline first, then the rules with its count, then the others: neighbours with equal counts become one row
     official.sort(key=lambda item: (item[0] != record.rule, item[1].correct != headline, -item[1].correct))
     named_scores = [
         ("", f"{name} (headline)" if name == record.rule else name, score) for name, score in official
@@ -30,11 +31,12 @@ def scores_table(record: RunRecord) -> Table:
 
 
 def variants_table(record: RunRecord) -> Table | None:
-    """Return the scores by answer key and the other variants, beside the official score of the same questions.
+    """Return the score variants, by other golds or without some questions, and the official scores of their questions.
 
     Rules with equal counts are one row.
     """
     scores = [score for score in record.scores.values() if score.variant]
+    equal = groupby(scores, lambda score: (score.title, score.correct, score.total, score.official))
     differing = {
         name: title
         for name, title in DIFFERENCES.items()
@@ -52,9 +54,7 @@ def variants_table(record: RunRecord) -> Table | None:
             counts(score.official),
             *(number(len(getattr(score.differs, name))) for name in differing),
         )
-        for _, (score, *others) in groupby(
-            scores, lambda score: (score.title, score.correct, score.total, score.official)
-        )
+        for _, (score, *others) in equal
     )
     headers = (
         Column("", "text"), Column("rule", "text", under=True, help="rule"), Column("EX"), Column("right", under=True),
@@ -95,10 +95,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
     if candidates := record.metrics.get("candidates"):
         yield from candidate_tables(candidates)
     causes = record.metrics.get("errors") or {}
-    if listed := sorted(
-        ((count, name) for name, count in causes.items() if count), key=lambda pair: -pair[0]
-    ):
-        cells = tuple((name, f"{count:,}") for count, name in listed)
+    most_first = sorted(causes.items(), key=lambda cause: -cause[1])
+    if cells := tuple((name, f"{count:,}") for name, count in most_first if count):
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
     if bill := _calls_table(record):
         yield bill
@@ -110,18 +108,14 @@ def _linking(record: RunRecord) -> Table:
     rows = tuple(
         (
             link.name,
-            *(
-                text
-                for ratio in (link.nsr, link.strict_recall, link.precision)
-                for text in (percent(ratio), counts(ratio))
-            ),
-            f"{link.linked:,}",
-            f"{link.avg_tables:.2f}",
-            f"{link.avg_columns:.2f}",
+            percent(link.nsr), counts(link.nsr),
+            percent(link.strict_recall), counts(link.strict_recall),
+            percent(link.precision), counts(link.precision),
+            f"{link.linked:,}", f"{link.avg_tables:.2f}", f"{link.avg_columns:.2f}",
             "unknown" if link.reduction is None else f"{100 * link.reduction:.1f} %",
         )
         for link in record.links
-    )
+    )  # fmt: skip
     headers = (
         "link", "NSR", Column("gold columns", under=True), "strict recall", Column("questions", under=True),
         "precision", Column("linked columns", under=True), "linked", "tables", "columns", "reduction",

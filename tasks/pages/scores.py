@@ -49,7 +49,7 @@ def interval_in_words(ex: Accuracy | None, missing: str = DASH) -> str:
 
 
 def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]]) -> Table:
-    """Return a table of scores, each with the letter of its run, "" for the only one, and with its name."""
+    """Return a table of scores, given as the letter of the run ("" if there is only one), a name, and the score."""
     rows = (
         (
             f"{letter}  {name}" if letter else name,

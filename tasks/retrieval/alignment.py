@@ -191,10 +191,7 @@ class GroundedDemonstration:
 def ground(
     demonstrations: Iterable[Demonstration], schemas: Mapping[str, Schema]
 ) -> tuple[GroundedDemonstration, ...]:
-    """Return the demonstrations with the schemas of their databases.
-
-    Leaks are already out of them. One of a database without a schema here comes back without it.
-    """
+    """Return demonstrations, from which leaks have been removed, with the schemas of their databases, if known."""
     return tuple(
         GroundedDemonstration(
             example.question, example.sql, schemas.get(example.database_id), example.evidence
@@ -211,7 +208,7 @@ def whole_question(question: str, evidence: str) -> str:
 def best_covered(
     demonstrations: Iterable[GroundedDemonstration], count: int
 ) -> tuple[GroundedDemonstration, ...]:
-    """Return the first `count` demonstrations that name most of their columns, then the others, in their order.
+    """Return `count` demonstrations: the first whose tokens name most columns of their SQL, then the first others.
 
     Alignments that name few of the columns teach a model to answer "null". `demonstrations` is read only
     until enough of them name most of their columns.
@@ -221,16 +218,17 @@ def best_covered(
     for demonstration in demonstrations:
         if len(covered) == count:
             break
-        (covered if demonstration.coverage >= COVERED else others).append(demonstration)
+        group = covered if demonstration.coverage >= COVERED else others
+        group.append(demonstration)
     return (*covered, *others)[:count]
 
 
 def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     """Return a question's tokens with what they mean in its SQL.
 
-    Looked for in this order, the longest first, each token once: values that the SQL compares a column with, names of
-    the columns it uses otherwise than to join, names of its tables, all of these wherever they stand, then parts of
-    names. What a count, a sum or an average is compared with is no value of the column.
+    A token has the first meaning that is found in this order, of several the longest: a value that the SQL compares a
+    column with; the name of a column that it uses, not only to join, or of a table; a part of such a name, if the whole
+    one is not found. What a count, a sum or an average is compared with is no value of the column.
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),), dialect="sqlite")
@@ -265,6 +263,7 @@ def _compared_values(sql: str, schema: Schema) -> Iterator[tuple[str, ColumnName
     for predicate in tree.find_all(exp.Predicate):
         inside = list(predicate.walk(prune=lambda node: isinstance(node, exp.Query)))
         homes = {columns[id(node)] for node in inside if id(node) in columns}
+        # AND and OR hold the comparisons; a count, a sum or an average is no value of its column
         if len(homes) != 1 or isinstance(predicate, exp.Connector) or any(_computes(node) for node in inside):
             continue
         for node in inside:

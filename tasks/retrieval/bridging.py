@@ -78,7 +78,7 @@ class BridgedQuestion:
         _, limit = like_lengths(max_characters)
         for number, (start, _) in enumerate(self._words):
             for last, end in self._words[number:]:
-                if end - start - 2 > limit:
+                if end - start - 2 > limit:  # too long even without a last 's
                     break
                 bare = end - 2 if self.text[start:end].endswith(("'s", "’s")) else end
                 for text in dict.fromkeys((self.text[start:end], self.text[start:bare])):

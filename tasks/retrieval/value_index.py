@@ -72,21 +72,22 @@ class IndexedColumn:
     def choose(self, ids: Sequence[int], matches: ValueMatches, top: int) -> list[str]:
         """Return the texts of this column that a question mentions, then those that share a word with it.
 
-        `ids` are the matching texts of this column, ascending. The `top` best by BM25 may count as mentioned, texts
-        without a word of the question being equally bad; all of them where a word was left out.
+        `ids` are the matching texts of this column, ascending. Only the `top` best by BM25 can count as mentioned, and
+        texts without a word of the question come last, in the order of ids. But if a word was not looked up, all texts
+        without a known word can count.
         """
         holding = [number for number in ids if number in matches.holders]
         ranked = dict.fromkeys(self._rank(holding, matches)[:top])
-        remaining = top - len(ranked) if matches.complete else self.texts
+        max_wordless = top - len(ranked) if matches.complete else self.texts
 
-        def may_count(number: int) -> bool:
+        def can_count(number: int) -> bool:
             if number in matches.holders:
                 return number in ranked
-            return number - self.first_id - bisect(holding, number) < remaining
+            wordless_before = number - self.first_id - bisect(holding, number)
+            return wordless_before < max_wordless
 
-        bridged = (
-            (number, matches.question.bridge(matches.values[number])) for number in ids if may_count(number)
-        )
+        looked_at = filter(can_count, ids)
+        bridged = ((number, matches.question.bridge(matches.values[number])) for number in looked_at)
         required = column_requires(self.name.column)
         mentioned = sorted(
             (-bridge.score, -bridge.length, number)
@@ -208,15 +209,15 @@ class ValueIndex:
     def retrieve(
         self, question_text: str, k: int = 2, bm25_top_k: int = TOP, *, fill: bool = True
     ) -> Mapping[ColumnName, tuple[Value, ...]]:
-        """Return the k values of each column that a question most likely means, the likeliest first.
+        """Return the `k` values of each column that a question most likely means, the likeliest first.
 
-        At most 10 values (`k`), of the `bm25_top_k` texts of a column that are looked at, which are at least k. By
-        column in schema order; columns without a value are absent. Without `fill`, a column's frequent values do not
-        take the places for which the question finds none.
+        `k` is at most 10. Of each column, the `bm25_top_k` best texts by BM25 are looked at, at least `k`. Columns are
+        in schema order; those without a value are absent. With `fill`, a column's most frequent values follow if the
+        question finds fewer than `k`.
         """
         if k < 1:
             return {}
-        question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
+        question_text = question_text.encode("utf-8", "replace").decode()  # SQLite takes no lone surrogates
         with self._lock:
             matches = self._find(question_text)
             mentioned = self._find_numbers(question_text)
@@ -262,15 +263,16 @@ class ValueIndex:
     def _find_similar(self, question: BridgedQuestion) -> set[int]:
         """Return ids of the texts that are similar, as a whole, to words of the question and begin as they do."""
         similar: set[int] = set()
-        nowhere: str | None = None
+        absent_beginning: str | None = None
         for span in question.spans(builder.MAX_CHARACTERS):
+            # a bucket has the texts of one length, the last one those of all greater lengths
             for bucket, beginning in _ranges(span):
-                if bucket == LAST_BUCKET and nowhere and beginning.startswith(nowhere):
+                if bucket == LAST_BUCKET and absent_beginning and beginning.startswith(absent_beginning):
                     continue  # a longer span that starts at the same word
                 end = beginning + chr(sys.maxunicode)
                 rows = self._connection.execute(_SIMILAR, (bucket, beginning, end)).fetchall()
                 if bucket == LAST_BUCKET and not rows:
-                    nowhere = beginning
+                    absent_beginning = beginning
                 cores = [core.lower() for _, core in rows]
                 like = extract(
                     span.text, cores, scorer=Indel.normalized_similarity, score_cutoff=LIKENESS, limit=None
@@ -354,14 +356,15 @@ def _open_index(values: DatabaseValues) -> ValueIndex:
 
 
 def _ranges(span: WordSpan) -> list[tuple[int, str]]:
-    """Return the buckets and beginnings under which texts similar to a span are indexed."""
+    """Return the buckets (lengths of texts) and beginnings under which texts similar to a span are indexed."""
     length = len(span.text)
     shortest, longest = (min(limit, LAST_BUCKET) for limit in like_lengths(length))
     first = span.beginning[0]
+    # the index has capitals that are not ASCII: SQLite does not change them into small letters
     first_letters = (first,) if first.isascii() else {first, first.upper()}
     ranges: list[tuple[int, str]] = []
     for bucket in range(shortest, longest + 1):
-        # a text as long as a short span differs in one letter at least, which is two edits too many
+        # a text as long as a short span is similar only if it is equal: another letter would be two edits
         beginning = span.text if bucket == length <= 6 else span.beginning
         ranges += [(bucket, letter + beginning[1:]) for letter in first_letters]
     return ranges

@@ -94,11 +94,8 @@ def build(database: Database, path: Path) -> None:
     require_content(location, database.content)
     # a view's values are those of tables, and reading them may take long
     views = {table.name for table in database.schema.tables if table.view}
-    columns = {
-        position: name
-        for position, name in enumerate(database.schema.column_names)
-        if name.table not in views
-    }
+    names = enumerate(database.schema.column_names)
+    columns = {position: name for position, name in names if name.table not in views}
     try:
         with atomic_write(path) as draft:
             if engine_of(location).server:
@@ -162,6 +159,7 @@ def _open_draft(draft: Path, values: Values) -> sqlite3.Connection:
 
 
 def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], values: Values) -> None:
+    """Create the tables of the index, copy each column's texts and numbers into them, and index the texts."""
     connection.executescript(_TABLES)
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")

@@ -53,11 +53,10 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
         return answered.exit_code
 
     def settings(self) -> "EvaluationSettings":
-        """Return the settings of the options."""
+        """Return the settings of the options; training questions of their benchmark are the demonstrations."""
         from tasks.settings.pipeline import without_demonstrations
 
-        without = self.demonstrations == "none"
-        settings = self.settings_of(benchmark=DEFAULT_BENCHMARK if without else self.demonstrations)
-        if not without:
-            return settings
+        if self.demonstrations != "none":
+            return self.settings_of(benchmark=self.demonstrations)
+        settings = self.settings_of(benchmark=DEFAULT_BENCHMARK)  # they need one, which is not used
         return settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})

@@ -109,6 +109,7 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
     """Exit with 1 if a gold query fails, is stopped, or returns a result that is too large."""
 
     def __call__(self) -> int:
+        """Check the golds, or the answer key that `--key` names: other golds for the same questions."""
         if self.key is not None:
             return self._check_key(self.key)
         from flows.cli.display.gold_check import VerifiedDocument, gold_document
@@ -123,14 +124,15 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
                 split=self.split,
                 file=self.gold,
                 slow_s=self.slow,
-                undecided=not self.no_undecided,
+                undecided=not self.no_undecided,  # golds whose result the data do not decide
             )
         self._show(VerifiedDocument.model_validate(verified), gold_document(verified))
         if verified.report.by_class["unreadable_database"]:
-            return ExitCode.TRY_AGAIN
+            return ExitCode.TRY_AGAIN  # its golds were not run
         return ExitCode.NEGATIVE if self.strict and verified.report.faults else ExitCode.DONE
 
     def _check_key(self, item: str) -> int:
+        """Run the SQL of an answer key, and compare its results with those of the benchmark's golds."""
         from flows.cli.display.gold_check import KeyDocument, key_document
         from flows.evaluate.gold_check import check_key
         from tasks.settings.assemble import benchmark_settings

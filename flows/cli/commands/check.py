@@ -83,6 +83,7 @@ class Check(options.Files):
         with self.progress() as progress:
             async with client as endpoint:
                 check = EndpointCheck(endpoint, backbone, progress.step)
+                # the reply of schema linking is an example of a reply with a JSON schema
                 return await check.run(LinkReply, self.parallel)
 
     def _settings_to_check(self) -> "BackboneSettings":

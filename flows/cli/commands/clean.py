@@ -81,7 +81,7 @@ class Clean(options.Output):
         from tasks.results.run_record import json_of
         from tasks.settings.choices import Keep, age
 
-        age(self.keep)
+        age(self.keep)  # raises an error that names --keep
         keep = Keep(age=self.keep, runs=self.keep_runs, rows=not self.rows)
         folder = open_folder(self.read_folder, keep, replies=self.replies)
         holdings = folder.holdings()

@@ -83,6 +83,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
                 from flows.evaluate.preparation import check_budget
 
                 check_budget([settings], self.budget)
+            # `known` is the record of an equal run that has finished, if there is one
             known, preparation = (None, None) if self.again else find_known(settings, control)
             if known is None:
                 evaluated = run_evaluation(settings, control, preparation=preparation)
@@ -99,7 +100,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         assert record is not None
         code = evaluated.exit_code if evaluated else ExitCode.DONE
         repeats = None if code else self.repeats  # a run with failures is not repeated
-        if repeats and self.as_json:  # the object is that of the repeats
+        if repeats and self.as_json:  # standard output gets one object, which is that of the repeats
             show(sys.stderr)
         else:
             self.emit(record, show, text_too=True)
@@ -131,7 +132,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
                 print_document(problems, stream)
 
         if measured.noise:
-            write_page(html(noise_document(measured.noise, None)), page, make_folder=True)
+            write_page(html(noise_document(measured.noise, first=None)), page, make_folder=True)
         self.emit(MeasuredDocument.model_validate(measured), show, text_too=True)
         return measured.exit_code
 
@@ -145,7 +146,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         settings = self.settings_of(overrides=(*self.overrides, *traced))
         control = Control(progress, tags=self.labels)
         if self.details and kind_of(settings.backbone).paid:
-            progress.note(longest_call(settings.backbone))
+            progress.note(longest_call(settings.backbone))  # how long a call can take with its retries
         return settings, control
 
     def _open_page(self, run_id: str) -> None:

@@ -82,7 +82,7 @@ def _print_commands(commands: Mapping[str, CommandEntry], group: str = "") -> No
 
 
 def _print(text: str) -> None:
-    """Print Markdown: laid out on a terminal, as it is elsewhere."""
+    """Print Markdown: formatted on a terminal, unchanged into a file or pipe."""
     import sys
 
     if not sys.stdout.isatty():

@@ -83,7 +83,7 @@ class Deploy(options.Output):
         from flows.matrix.nights_file import read_nights
 
         nights = read_nights(self.file)
-        has_own_server = _use_server(self)
+        has_own_server = _use_server(self)  # before the imports below, which import Prefect
         from flows.evaluate.deployment import named_evaluations, settings_of
         from flows.evaluate.forms import offering
         from flows.matrix.nightly import night_limits
@@ -163,7 +163,7 @@ class Run(options.Output):
 def _use_server(arguments: options.Output) -> bool:
     """Set PREFECT_API_URL to the server of `crosscheck up`, if no other is named; Prefect reads it when imported.
 
-    Return whether it is that of this working folder, so that nights run here.
+    Return whether the server is that of this working folder, so that nightly runs run here.
     """
     from flows.prefect.settings import CLIENT, apply
     from flows.runtime.folder_use import find_running_servers
@@ -181,7 +181,7 @@ def _use_server(arguments: options.Output) -> bool:
 
 
 def _pages(night: "Night", arguments: options.Output) -> NightPages:
-    """Return the pages of a nightly run; of an evaluation that MLflow does not have, none."""
+    """Return the pages in MLflow of a nightly run's evaluations, as far as MLflow has them."""
     from flows.runtime.folder_use import store_for_links
     from tasks.results.mlflow.store import ui_url
 
@@ -242,10 +242,9 @@ def _document(
     if status.without_result:
         correct = f"Correct that (after a change of {NAME}: crosscheck nights deploy), then continue it"
         how = correct if status.problem.startswith("Failed") else "Continue it"
+        ended = f"The nightly run {status.without_result} ended without a result: {status.problem}"
         blocks += [
-            Sentence(
-                f"The nightly run {status.without_result} ended without a result: {status.problem}", "error"
-            ),
+            Sentence(ended, "error"),
             Sentence(f"{how} under its name; what was paid for is reused:"),
             Code(f"crosscheck nights run {status.without_result}"),
         ]
@@ -299,8 +298,8 @@ class Show(options.Page):
                 click.echo(f"\n{late}", stream)
 
         self.emit(night, show)
-        failing = {"red": ("Red",), "amber": ("Red", "Amber")}.get(self.fail_if or "", ())
-        return ExitCode.NEGATIVE if night.colour in failing else ExitCode.DONE
+        failing_colours = {None: (), "red": ("Red",), "amber": ("Red", "Amber")}[self.fail_if]
+        return ExitCode.NEGATIVE if night.colour in failing_colours else ExitCode.DONE
 
     def _list(self, nights: "tuple[Night, ...]", late: str) -> None:
         from tasks.documents.model import Document

@@ -35,7 +35,7 @@ class Runs(options.Output):
         from tasks.documents.terminal import open_console, print_blocks
         from tasks.pages.lists import runs_table
 
-        tags = [tag.partition("=")[::2] for tag in self.tag]
+        tags = [tag.partition("=") for tag in self.tag]
         runs = self.warehouse.runs()
         benchmarks = {run.benchmark for run in runs}
         if self.benchmark and benchmarks and self.benchmark not in benchmarks:
@@ -46,7 +46,7 @@ class Runs(options.Output):
             run
             for run in runs
             if self.benchmark in (None, run.benchmark)
-            and all(key in run.tags and value in ("", run.tags[key]) for key, value in tags)
+            and all(key in run.tags and value in ("", run.tags[key]) for key, _, value in tags)
         ]
 
         def show(stream: TextIO) -> None:
@@ -178,25 +178,25 @@ class Show(options.Details, options.Files):
         from flows.runtime.summary import print_summary
         from tasks.results.run_record import json_of
 
-        only = self.wrong or self.unanswered
-        view = view_run(stored, self.folders, by_question=only or self.details or self.as_json)
-        kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
-        listed = {kind: rows for kind, rows in kinds.items() if getattr(self, kind) or not only}
+        only_lists = self.wrong or self.unanswered
+        view = view_run(stored, self.folders, by_question=only_lists or self.details or self.as_json)
+        listed = {"wrong": view.wrong, "unanswered": view.unanswered}
+        if only_lists:
+            listed = {kind: rows for kind, rows in listed.items() if getattr(self, kind)}
 
         def show(stream: TextIO) -> None:
-            if not only:
+            if not only_lists:
                 print_summary(view.record, self.folder, stream, details=self.details, ended=False)
-            if only or self.details:
+            if only_lists or self.details:
                 from flows.cli.display.question import print_lists
 
                 print_lists(view, listed, self.limit, stream)
 
-        # only the JSON object needs these rows: `print_lists` takes its own from `listed`
-        first = {kind: rows[: self.limit] for kind, rows in listed.items()} if self.as_json else {}
-        lines = {
-            kind: [json_of(ListedQuestion.of(view, row)) for row in rows] for kind, rows in first.items()
-        }
-        self.emit(json_of(view.record) | {"listed": lines}, show)
+        listed_as_json = {}
+        if self.as_json:
+            for kind, rows in listed.items():
+                listed_as_json[kind] = [json_of(ListedQuestion.of(view, row)) for row in rows[: self.limit]]
+        self.emit(json_of(view.record) | {"listed": listed_as_json}, show)
 
     def _write_page(self) -> None:
         from flows.cli.display.viewer import write_report

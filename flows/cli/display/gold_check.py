@@ -79,7 +79,7 @@ class VerifiedDocument(JsonDocument):
 
 
 def gold_document(verified: Verified) -> Document:
-    """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
+    """Return the counts, a limited list of queries of each kind, and the questions that scores should leave out."""
     report, benchmark = verified.report, verified.benchmark
     revision = f", revision {benchmark.revision}"
     translated = [Sentence(Span(verified.translated, "strong"))] if verified.translated else []
@@ -118,6 +118,7 @@ def gold_document(verified: Verified) -> Document:
 
 
 def _quarantine(verified: Verified) -> Iterator[Section]:
+    """Yield the line of a benchmark's settings that leaves out the questions of which no gold query runs."""
     if verified.suggested:
         is_in_conf = verified.benchmark.name in available(find_conf(), "benchmark")
         settings_file = f"{'conf/benchmarks/' if is_in_conf else ''}{verified.benchmark.name}.yaml"
@@ -131,7 +132,7 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
 
 
 def _undecided(verified: Verified) -> Iterator[Block]:
-    """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
+    """Yield the golds whose result the data do not decide (as at a LIMIT within equal rows), and rows that differ."""
     if verified.decisions is None:
         return
     undecided = verified.undecided
@@ -164,21 +165,14 @@ def _undecided(verified: Verified) -> Iterator[Block]:
 
 
 def _counts(report: GoldReport) -> Table:
-    return Table(
-        "Gold",
-        ("", "queries"),
-        (
-            *(
-                (CLASSES[name], number(count))
-                for name, count in report.counts.items()
-                if count or name in ("rows", "empty", "error")
-            ),
-            None,
-            ("total", number(len(report.checks))),
-            (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
-        ),
-        "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms",
-    )
+    always = ("rows", "empty", "error")
+    rows = [
+        (CLASSES[name], number(count)) for name, count in report.counts.items() if count or name in always
+    ]
+    total = ("total", number(len(report.checks)))
+    slow = (f"slow (over {report.slow_s:g} s)", number(len(report.slow)))
+    caption = "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms"
+    return Table("Gold", ("", "queries"), (*rows, None, total, slow), caption)
 
 
 def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:

@@ -46,11 +46,8 @@ def estimate_document(
         ),
     ]
     if selecting := max(selecting_calls(cell.settings) for cell in cells):
-        blocks.append(
-            Sentence(
-                f"Selecting among candidates costs more: at most {counted(selecting, 'call')} per question."
-            )
-        )
+        at_most = counted(selecting, "call")
+        blocks.append(Sentence(f"Selecting among candidates costs more: at most {at_most} per question."))
     if budget_usd is not None and (total is None or total > budget_usd):
         how = "is unknown" if total is None else f"is above it ({money(total)})"
         blocks.append(Sentence(f"The estimate {how}: the sweep stops when ${budget_usd:,.2f} are spent."))
@@ -60,9 +57,9 @@ def estimate_document(
 def sweep_document(
     sweep: Sweep, file: str = "", page_of: Callable[[RunRecord], str] = lambda record: ""
 ) -> Document:
-    """Return every cell with its score and interval, in the order of the matrix.
+    """Return every combination (cell) of a sweep with its score and interval, in the order of the matrix.
 
-    `file` is the page of the sweep; `page_of` returns the address of the page of a run, relative to it. "" for none.
+    `file` is the page of the sweep, or ""; `page_of` returns the address of a run's page relative to it, or "".
     """
     headers = (
         Column("combination", "text"), *((Column("settings", "text", under=True),) if _has_settings(sweep) else ()),
@@ -113,6 +110,7 @@ def _score(result: CellResult, sweep: Sweep) -> str:
 
 
 def _row(result: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) -> tuple[ModelCell, ...]:
+    """Return a combination's row; those that share one of the `letters` do not differ significantly."""
     if result.evaluated is None:
         unknown = ("not evaluated", money(result.estimated.cost_usd), "", "", "")
         return *_name_columns(result.cell, sweep), DASH, "", "", "", "", *unknown
@@ -172,7 +170,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
 
 
 def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
-    """Return what is missing, and what it is expected to cost."""
+    """Return how many repeats of a run are missing, and what they are expected to cost."""
     missing = len(plan.missing)
     expected = plan.expected
     run = plan.parent
@@ -181,16 +179,10 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
         text = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
         return Document("", (Sentence(text),))
     there = f"; {plan.count - missing} are there already" if missing < plan.count else ""
-    blocks: list[Block] = [
-        Sentence(
-            (
-                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost ",
-                Span(money(expected.cost_usd), "strong"),
-                ".",
-            )
-        ),
-        Sentence("The estimate is the cost of the run with an empty reply cache, once per repeat.", "note"),
-    ]
+    calls = f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost "
+    note = "The estimate is the cost of the run with an empty reply cache, once per repeat."
+    cost = Span(money(expected.cost_usd), "strong")
+    blocks: list[Block] = [Sentence((calls, cost, ".")), Sentence(note, "note")]
     estimated = expected.cost_usd
     if budget_usd is not None and (estimated is None or estimated > budget_usd):
         blocks.append(Sentence(f"The budget is below it: it stops when {money(budget_usd)} are spent."))
@@ -198,7 +190,7 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
 
 
 def repeats_problems(measured: MeasuredRepeats) -> Document | None:
-    """Return what keeps repeats from being whole, and how to go on; None where nothing does."""
+    """Return why repeats are not complete, and how to continue; None if all are."""
     if not measured.problems:
         return None
     blocks: list[Block] = [Bullets(measured.problems, "error")]

@@ -36,7 +36,10 @@ class ShownResult:
 def print_results(
     console: Console, predicted: Execution | None, gold: Execution | None, rows: int, differing: Differing
 ) -> None:
-    """Print at most so many `rows` of both results side by side: those that differ are marked and come first."""
+    """Print at most `rows` rows of both results side by side, first those that differ, with a mark.
+
+    `differing` has the positions of the rows that the other result lacks, of the prediction and of the gold.
+    """
     sides = (ShownResult("prediction", predicted, differing[0]), ShownResult("gold", gold, differing[1]))
     left = list(_lines(sides[0], rows, (console.width - 3) // 2))
     left_width = max(map(cell_len, left))
@@ -90,7 +93,7 @@ def is_turn_record(record: StageRecord) -> bool:
 
 
 def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> None:
-    """Print the turns of a question; nothing for a question without any."""
+    """Print the turns of one agent, or of several ("candidates") in parallel; nothing for a question without turns."""
     records = [stage for stage in view.score.outcome.stages if is_turn_record(stage)]
     if not records:
         return
@@ -103,8 +106,9 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         turn = _TURN.validate_python(record.value)
         judged = candidate in (None, 1)  # of several agents, the first one's turns are scored
         verdict = view.score.stages.get(turn_step(turn_counts[candidate])) if judged else None
-        same = turn_counts[candidate] > 1 and turn.sql == previous_sql and turn.sql is not None
-        state = _state(turn, verdict, view.record.rule) + (", the same SQL as before" if same else "")
+        state = _state(turn, verdict, view.record.rule)
+        if turn_counts[candidate] > 1 and turn.sql == previous_sql and turn.sql is not None:
+            state += ", the same SQL as before"
         submitted = ", submitted" if turn.submitted else ""
         spent = f"  [dim]{cost}[/]" if (cost := _spent(record)) else ""
         console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}{spent}")
@@ -211,7 +215,7 @@ def _print_head(console: Console, view: QuestionView) -> None:
 
 
 def _print_verdict(console: Console, view: QuestionView) -> None:
-    """Print why the answer is right or wrong, and what else judges it."""
+    """Print why the answer is right or wrong, and the judgements of other rules, other golds and a model."""
     score, run = view.score, view.record
     console.print()
     if score.executable:
@@ -240,7 +244,7 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
 
 
 def _print_keys(console: Console, view: QuestionView) -> None:
-    """Print what each answer key says of the question."""
+    """Print what each answer key, a second set of golds for the benchmark, says of the question."""
     for name, verdict in view.score.keys.items():
         console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[verdict.change]}")
         if verdict.change == "other_text":

@@ -107,7 +107,7 @@ class Viewer:
             question=lambda question_id: address("runs", record.run_id, question_id),
             before=compare_with_previous(record, self._warehouse),
         )
-        page = run_page(view_run(record, self._folders), (), links)
+        page = run_page(view_run(record, self._folders), questions=(), links=links)
         comparison = Span("compare with another run", link=address("compare", record.run_id))
         return replace(page, kicker=(*spans(page.kicker), " · ", comparison))
 
@@ -127,7 +127,8 @@ class Viewer:
     def _question(self, record: RunRecord, question_id: str) -> Document:
         score = find_question(record, question_id)
         views = view_questions(record, [score], self._folders, rows=ROWS, compared=COMPARED)
-        items, sections = question_items(view_run(record, self._folders), [score], question_objects(views))
+        # repeated parts of the prompts are apart from the questions, once
+        items, shared = question_items(view_run(record, self._folders), [score], question_objects(views))
         return Document(
             f"Question {question_id}",
             (Questions(items), Section("Other runs", (self._answers_of_others(record, question_id),))),
@@ -136,7 +137,7 @@ class Viewer:
                 Span(f"{record.pipeline} with {record.backbone}", link=address("runs", record.run_id)),
                 f" · run {record.run_id}",
             ),
-            packed=sections,
+            packed=shared,
         )
 
     def _answers_of_others(self, record: RunRecord, question_id: str) -> Block:

@@ -214,8 +214,9 @@ def _read_json(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, 
     try:
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and json_object(text.lstrip().split("\n", 1)[0]) is not None:
-            return "rows", _rows(json_line_rows(path), reading)
+        first_line = text.lstrip().split("\n", 1)[0]
+        if error.msg == "Extra data" and json_object(first_line) is not None:
+            return "rows", _rows(json_line_rows(path), reading)  # JSON lines under another ending
         location = f"line {error.lineno}, column {error.colno}"
         raise DataError(f"{path} is not JSON: {error.msg} in {location}. {_VALID}") from None
     if isinstance(content, list):
@@ -255,9 +256,9 @@ def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -> Iterator[PredictionEntry]:
-    """Read objects with an id and a SQL, under any of the names in use.
+    """Yield the predictions of objects with an id and a SQL, under any of the names in use.
 
-    `names_in` says where the names stand; "": in each object.
+    `names_in` says for messages where the names stand; "": in each object.
     """
     rows = [replace(row, content=flattened(row.content)) for row in objects]
     if not rows:
@@ -270,10 +271,15 @@ def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -
         if absent := [name for name in needed if name and name not in content]:
             raise DataError(f"{path}, {row.where}: lacks {' and '.join(absent)}, which other rows have.")
         database = content.get(columns.database) if columns.database else None
-        identity = str(content.get(columns.identity) or "") if columns.identity else ""
+        if columns.identity is None:
+            identity = ""
+        elif reading.by_position:
+            identity = str(content.get(columns.identity) or "")  # it need not be a valid id
+        else:
+            identity = row.identity(columns.identity)
         yield PredictionEntry(
             row.where,
-            row.identity(columns.identity) if columns.identity and not reading.by_position else identity,
+            identity,
             sql_or_none(_text(path, row.where, f'"{columns.sql}"', content[columns.sql])),
             (_text(path, row.where, f'"{columns.database}"', database) or "").strip() or None,
             columns.sql,

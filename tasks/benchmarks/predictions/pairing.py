@@ -21,32 +21,25 @@ BETTER = 0.15
 """Margin by which another pairing must share more words; correct pairings share about 0.6."""
 
 
-def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
+def about_pairing(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
     """Return a warning if another pairing, by id or by position, fits the questions better; else ().
 
     `sqls` are the predictions by question id, as they were paired. A pairing fits better if its SQL shares more words
     with the gold, by more than `BETTER`.
     """
     likeness = _likeness(sqls, benchmark.gold)
-    advice = {
-        "question id": "Leave out --by-position."
-        if file.reading.by_position
-        else "Name them question_id, one for each prediction.",
-        "position": "--by-position reads them so.",
-    }
+    use_ids = "Name them question_id, one for each prediction."
+    if file.reading.by_position:
+        use_ids = "Leave out --by-position."
+    by_id = {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
     in_order = zip(benchmark.questions, _in_order(file, benchmark), strict=False)
-    pairings = {
-        "question id": {
-            entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql
-        },
-        "position": {question.id: entry.sql for question, entry in in_order if entry.sql},
-    }
-    for key, pairing in pairings.items():
+    by_position = {question.id: entry.sql for question, entry in in_order if entry.sql}
+    use_positions = "--by-position reads them so."
+    for way, pairing, advice in (("question id", by_id, use_ids), ("position", by_position, use_positions)):
         if (other_likeness := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
             return (
-                f"The predictions seem to be paired with the wrong questions. Paired by {key}, they share "
-                f"{other_likeness:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. "
-                f"{advice[key]}",
+                f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
+                f"{other_likeness:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice}",
             )
     return ()
 
@@ -87,17 +80,17 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     """Pair a file of predictions with all questions of a benchmark.
 
     Lines are matched with positions in the whole question file, independent of which questions are scored. Ids that
-    the benchmark does not have are left out, with a note. The keys of a submission in BIRD's form are positions where
-    they are 0, 1, 2, ..., are not the ids of their databases' questions, and name the databases of the questions at
-    these positions: BIRD mini-dev's published outputs.
+    the benchmark does not have are left out, with a note. The keys of a submission in BIRD's form are question ids; but
+    they are positions, as in BIRD mini-dev's published outputs, if the databases that the file names are those of the
+    questions at these positions, and not those of the questions with these ids.
     """
     pairs, note = _paired(file, benchmark)
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
     sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
     official_way = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
-    how = "--unwrap" if file.reading.unwrap else official_way
-    sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if how else sql_by_id
+    why_unwrapped = "--unwrap" if file.reading.unwrap else official_way
+    sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if why_unwrapped else sql_by_id
     gold = benchmark.gold
     copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
@@ -108,9 +101,9 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     )
     notes = (
         *([note] if note else []),
-        *about_wrapping(sql_by_id.values(), how),
+        *about_wrapping(sql_by_id.values(), why_unwrapped),
         *([about_gold] if copies_gold else []),
-        *about_fit(file, sqls, benchmark),
+        *about_pairing(file, sqls, benchmark),
     )
     return Predictions(file, sqls, notes, copies_gold)
 
@@ -132,7 +125,7 @@ def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[PredictionEntry]:
     """Return the predictions in the order of the questions; () where there is not one for each.
 
-    Their position is the key, a number from 0, in BIRD's form, and the position in the file elsewhere.
+    The position of a prediction is its place in the file, but its key in BIRD's form, both from 0.
     """
     by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     if file.format == "bird":
@@ -142,7 +135,7 @@ def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[Prediction
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
-    """Return whether the databases fit the keys of a file as positions, and not as question ids."""
+    """Return whether the databases that a file names fit its keys only if these are positions, and not question ids."""
     entries = {entry.question_id: entry for entry in file.entries}
     in_order = _in_order(file, benchmark)
 
@@ -171,15 +164,16 @@ def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
 
 
 def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
-    """Refuse a column that was chosen by a name that golds have too, and holds the gold SQL.
+    """Raise an error if the column that was taken for the predictions holds the gold SQL.
 
-    Files of other systems are often the question records with a field for the answer. A file that has nothing but ids
-    and SQL is read.
+    Files of other systems are often the question records with a field for the answer, and their column "sql" or "query"
+    is the gold. A column is accepted if the user or its name says that it holds predictions, or if the file has no
+    other text than ids and SQL.
     """
     column = file.entries[0].column
-    is_named = file.reading.sql_column is not None or column is None or says_predicted(column)
+    is_certain = file.reading.sql_column is not None or column is None or says_predicted(column)
     others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
-    if is_named or not others or copies < max(1, IS_GOLD * predictions):
+    if is_certain or not others or copies < max(1, IS_GOLD * predictions):
         return
     listed = ", ".join(f'"{name}"' for name in others)
     raise DataError(
@@ -190,6 +184,7 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
 
 
 def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
+    """Return questions with the predictions of their ids, and a note on ids that are no question's, or ""."""
     questions = {question.id: question for question in benchmark.questions}
     entries: dict[str, PredictionEntry] = {}
     for entry in file.entries:
@@ -215,7 +210,7 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
-    """Pair line N with question N; a tab in a line separates the SQL from its database if that is in every line."""
+    """Pair line N with question N; the last tab of a line separates the SQL from its database if all lines have one."""
     questions = benchmark.questions
     entries = list(file.entries)
     while len(entries) > len(questions) and entries[-1].sql is None:
@@ -233,7 +228,7 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
     split = [(question, _without_database(entry, question, benchmark)) for question, entry in whole]
     if all(entry.database_id for _, entry in split if entry.sql or entry.database_id):
         return split
-    # a tab within a SQL, except where the question's own database follows it
+    # not all lines end with a database: what follows a tab is part of the SQL, unless it is the question's database
     return [
         (question, entry) if entry.database_id == question.database_id else line
         for (question, entry), line in zip(split, whole, strict=True)
@@ -267,7 +262,7 @@ _PIPED = re.compile(r"\A\s*+[\w.-]++\s*+\|\s*+(?=(?:select|with)\b)", re.IGNOREC
 
 
 def wrapping(sql: str) -> Wrapping | None:
-    """Return within what a SQL stands; None where it stands alone.
+    """Return what stands around the SQL of a prediction; None where it stands alone.
 
     >>> wrapping("concert_singer | select count(*) from singer")
     "behind a database's name and |"
@@ -278,7 +273,7 @@ def wrapping(sql: str) -> Wrapping | None:
 
 
 def unwrapped(sql: str) -> str:
-    r"""Return the SQL without what it stands in; unchanged where it stands alone.
+    r"""Return the SQL of a prediction without what stands around it; unchanged where it stands alone.
 
     >>> unwrapped("```sql\nSELECT 1\n```"), unwrapped("db | SELECT 2"), unwrapped("SELECT 3")
     ('SELECT 1', 'SELECT 2', 'SELECT 3')
@@ -286,13 +281,17 @@ def unwrapped(sql: str) -> str:
     kind = wrapping(sql)
     if kind is None:
         return sql
-    return _PIPED.sub("", sql, count=1) if kind.startswith("behind") else read_sql(sql) or sql
+    if kind == "in a Markdown fence":
+        return read_sql(sql) or sql
+    return _PIPED.sub("", sql, count=1)
 
 
-def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
-    """Return a remark on the number of wrapped predictions; `how`: in which way they were unwrapped, "" if not."""
+def about_wrapping(sqls: Iterable[str], why_unwrapped: str) -> tuple[str, ...]:
+    """Return a remark for each kind of wrapped predictions; `why_unwrapped` is "" if they were not unwrapped."""
     kinds = [wrapping(sql) for sql in sqls]
-    done = f"was taken out ({how})" if how else "is executed as it is written; --unwrap takes it out"
+    done = "is executed as it is written; --unwrap takes it out"
+    if why_unwrapped:
+        done = f"was taken out ({why_unwrapped})"
     return tuple(
         f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {done}."
         for kind in dict.fromkeys(kinds)
@@ -308,12 +307,13 @@ class LinkNames(NamedTuple):
 
 
 def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
-    """Read links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
+    """Read schema links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
 
     A column is written `table.column`. Objects without an id belong to the questions of the whole
     benchmark in their order, and must be as many.
     """
-    rows = list(json_line_rows(path) if not read_text(path).lstrip().startswith("[") else json_rows(path))
+    is_list = read_text(path).lstrip().startswith("[")
+    rows = list(json_rows(path) if is_list else json_line_rows(path))
     ids = [identity for row in rows if (identity := row.question_id) is not None]
     if len(ids) not in (0, len(rows)):
         raise DataError(

@@ -77,9 +77,9 @@ class Trajectory:
     def own_turns(self) -> tuple[Turn, ...]:
         """Its turns with the answer after each.
 
-        The answer is the SQL that the file names; else the SQL that was submitted, or that a reply without tool calls
-        holds; else, before the first of these, the last SQL of a tool call that is not known to have failed; else that
-        of the turn before.
+        The answer after a turn is the SQL that the file names for it, else the SQL that it submits (by a tool, or in a
+        reply without tool calls). Else, until a submission has given an answer, it is the last SQL that the turn
+        executed without a known error. Else it is that of the turn before.
         """
         turns: list[Turn] = []
         sql = None
@@ -110,7 +110,7 @@ class Trajectory:
 def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
     """Return a trajectory as the outcome of its question: a stage and a candidate per turn.
 
-    The digest of its file makes the identities of its calls.
+    A file has no requests of model calls: `sha256`, the file's digest, distinguishes its calls from those of others.
     """
     turns = trajectory.own_turns[:MAX_TURNS]
     left = len(trajectory.turns) - len(turns)
@@ -153,13 +153,15 @@ def tool_call(
 ) -> ToolCall:
     """Return a tool call of a file.
 
-    `arguments` are an object, or the text that the model wrote; `result` is a text or plain JSON, None if unknown, as
-    is `error`, whether it failed. Without `sql`, it is what the arguments say (`SQL_ARGUMENTS`).
+    `arguments` are an object, or the text that the model wrote; `result` is a text or plain JSON; `error` is whether
+    the call failed. Both are None if unknown. Without `sql`, the SQL is taken from the arguments (`SQL_ARGUMENTS`).
     """
     written = as_text(arguments) or ""
     executed = sql_or_none(storable(sql)) if sql else sql_in(arguments)
     output = as_text(result)
-    failed: ToolError | None = None if error is None else "failed" if error else ""
+    failed: ToolError | None = None
+    if error is not None:
+        failed = "failed" if error else ""
     return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, executed, id)
 
 

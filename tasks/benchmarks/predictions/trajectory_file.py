@@ -65,7 +65,7 @@ _Object = tuple[str, dict[str, Any]]
 
 
 def read_trajectories(path: Path) -> TrajectoryFile:
-    """Read a file of trajectories."""
+    """Read a file of trajectories, the turns of an agent by question; its first object tells the format."""
     try:
         if (size := path.stat().st_size) > MAX_BYTES:
             raise DataError(
@@ -74,12 +74,14 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         objects = _objects(path)
         if (first := next(objects, None)) is None:
             raise DataError(f"{path} holds no trajectory. {_VALID}")
-        file_format = _format(*first)
+        location, content = first
+        file_format = _format(location, content)
         rows = chain([first], objects)
         if file_format == "opentelemetry":
             trajectories = tuple(read_spans(str(path), rows))
         else:
-            trajectories = tuple(_last(read_line(*row) for row in rows))
+            lines = (read_line(location, content) for location, content in rows)
+            trajectories = tuple(_without_replaced_failures(lines))
         answers = tuple(
             PredictionEntry(t.location, t.question_id, t.answer, t.database_id) for t in trajectories
         )
@@ -88,8 +90,8 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _last(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
-    """Yield trajectories, of a question that failed at first and was asked again the last one."""
+def _without_replaced_failures(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
+    """Yield trajectories, but no failed one whose question was asked again later."""
     by_id: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         earlier = by_id.get(trajectory.question_id, ())
@@ -109,7 +111,7 @@ def _format(location: str, content: dict[str, Any]) -> Format:
 def _objects(path: Path) -> Iterator[_Object]:
     """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines.
 
-    It is such a document if its first line cannot be the end of one.
+    The file is such a document if its first line cannot be complete JSON.
     """
     require_file(path)
     with path.open("rb") as file:
@@ -141,7 +143,9 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
         ) from None
     is_list = isinstance(value, list)
     for position, item in enumerate(value if is_list else [value]):
-        where = f"{path}, line {number}" + (f", item {position} (from 0)" if is_list else "")
+        where = f"{path}, line {number}"
+        if is_list:
+            where += f", item {position} (from 0)"
         if not isinstance(item, dict):
             raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_VALID}")
         yield where, item
@@ -271,7 +275,8 @@ def _failed(error: bool | str | None) -> bool | None:
 def turns_of(messages: list[MessageLine]) -> list[AgentTurn]:
     """Return the turns of a conversation in the chat protocol: one per message of the assistant.
 
-    The result of a tool call is the next message of a tool with its id: some endpoints use an id again in a later turn.
+    The result of a tool call is the next message of a tool that has the call's id. Messages are read from the last one,
+    because some endpoints use an id again in a later turn.
     """
     turns: list[AgentTurn] = []
     results: dict[str | None, MessageLine] = {}
@@ -325,7 +330,7 @@ def _is_span(content: dict[str, Any]) -> bool:
 
 
 def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
-    """Read the trajectories of spans."""
+    """Return a trajectory for each question of which the spans have a model call or a tool call."""
     by_trace: dict[str, list[_Span]] = defaultdict(list)
     for location, content in objects:
         for span in _spans(location, content):
@@ -338,15 +343,15 @@ def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
         raise DataError(
             f"{path}: no span has the attribute gen_ai.operation.name with {', '.join(_MODEL_CALLS)} or execute_tool."
         )
-    return [
-        Trajectory(
-            spans[0].location, question, tuple(_turns_of_spans(sorted(spans, key=lambda span: span.start)))
-        )
-        for question, spans in by_question.items()
-    ]
+    trajectories = []
+    for question, spans in by_question.items():
+        turns = _turns_of_spans(sorted(spans, key=lambda span: span.start))
+        trajectories.append(Trajectory(spans[0].location, question, tuple(turns)))
+    return trajectories
 
 
 def _question(trace: str, spans: Sequence[_Span]) -> str:
+    """Return the id of the question that the spans of a trace name."""
     names = (span.text(name).strip() for name in QUESTION for span in spans)
     identity = next(filter(None, names), "")
     if not identity:
@@ -386,6 +391,7 @@ def _turns_of_spans(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
 
 
 def _model_call(span: _Span) -> Call:
+    """Return the model, tokens and duration of a model call's span."""
     usage = {name: span.attributes.get(attribute) for name, attribute in _TOKENS.items()}
     for name, count in usage.items():
         if count is not None and not (type(count) is int and 0 <= count <= MAX_TOKENS):
@@ -417,7 +423,7 @@ def _executed(span: _Span) -> ToolCall:
 
 
 def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
-    """Return the parts of a kind of messages, which are an attribute's value, or JSON text in it."""
+    """Return the parts of one kind, such as "tool_call", of the messages in an attribute: a list, or its JSON text."""
     value = span.attributes.get(name)
     if isinstance(value, str):
         try:
@@ -437,19 +443,20 @@ def _spans(location: str, content: dict[str, Any]) -> Iterator[_Span]:
     """
     try:
         if "resourceSpans" not in content:
-            yield _of_sdk(location, content)
+            yield _span_of_python_sdk(location, content)
             return
         for resource in content["resourceSpans"]:
             shared = _attributes((resource.get("resource") or {}).get("attributes") or ())
             for scope in resource.get("scopeSpans") or ():
                 for span in scope.get("spans") or ():
-                    yield _of_otlp(location, span, shared)
+                    yield _span_of_otlp(location, span, shared)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{location}: a span of OpenTelemetry is malformed: {problem}.") from None
 
 
-def _of_sdk(location: str, span: dict[str, Any]) -> _Span:
+def _span_of_python_sdk(location: str, span: dict[str, Any]) -> _Span:
+    """Read a span as OpenTelemetry's Python SDK writes it (`ReadableSpan.to_json`)."""
     start, end = (
         datetime.datetime.fromisoformat(span[name].replace("Z", "+00:00")).timestamp()
         for name in ("start_time", "end_time")
@@ -460,7 +467,7 @@ def _of_sdk(location: str, span: dict[str, Any]) -> _Span:
     return _Span(location, str(span["context"]["trace_id"]), start, end - start, attributes, failed)
 
 
-def _of_otlp(location: str, span: dict[str, Any], shared: Mapping[str, Any]) -> _Span:
+def _span_of_otlp(location: str, span: dict[str, Any], shared: Mapping[str, Any]) -> _Span:
     start, end = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
     attributes = {**shared, **_attributes(span.get("attributes") or ())}
     failed = (span.get("status") or {}).get("code") in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
