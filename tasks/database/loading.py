@@ -129,10 +129,10 @@ def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     columns = {}
     for column in table.columns:
         values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
-        classes = {"large" if large else name for name, _, large in values}
+        classes = {"large" if is_large else value_class for value_class, _, is_large in values}
         # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in values]
-        columns[column.name] = classes, max([1, *lengths])
+        lengths = [2 * (length or 0) + (value_class != "text") * 20 for value_class, length, _ in values]
+        columns[column.name] = (classes, max([1, *lengths]))
     return Survey(rows, columns)
 
 
@@ -219,7 +219,8 @@ class _Source:
         for column in table.columns:
             classes, length = self._surveys[table.name].columns[column.name]
             kind = _kind(column, classes)
-            if kind == "text" != _declared_kind(column.type) and classes - {"null"}:
+            has_values = bool(classes - {"null"})
+            if has_values and kind == "text" and _declared_kind(column.type) != "text":
                 self.notes.append(
                     f"{table.name}.{column.name} ({column.type}) is text, as not all values fit it."
                 )
@@ -262,7 +263,7 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _kind(column: Column, classes: set[str]) -> str:
-    """Return the type of a column by the classes of its values; of one without values, by its declaration."""
+    """Return the type of a column by its values' classes ("large": integers beyond 2**53), else by its declaration."""
     present = classes - {"null"}
     if not present:
         return _declared_kind(column.type)

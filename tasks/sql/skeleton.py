@@ -160,7 +160,7 @@ def _in_one_way(words: Sequence[str]) -> list[str]:
         if text == "join" and result and result[-1] == "join":
             continue
         if text == _NEGATED:
-            result[-1] = "not"
+            result[-1] = "not"  # instead of the || that `_negated` puts before the mark
             continue
         result.append(text)
     return result

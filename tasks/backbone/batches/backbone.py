@@ -137,7 +137,7 @@ class BatchBackbone:
         return future
 
     def _spawn(self, work: Awaitable[None], waits: Iterable[asyncio.Future[Any]]) -> asyncio.Task[None]:
-        """Run work in a task; its failure is that of those who wait for it."""
+        """Run work in a task; if it fails, its error is set in all the futures `waits`."""
 
         async def run() -> None:
             try:
@@ -167,11 +167,12 @@ class BatchBackbone:
             has_room = len(self._queue) < self._max_requests
             if has_room and await is_set_within(self._settings.batch_quiet_s, self._arrived):
                 continue
-            bodies = self._next_bodies()
+            bodies = self._bodies_of_next_batch()
             waits = [self._queue.pop(key).submitted for key in bodies]
             self._spawn(self._submit(bodies, waits), waits)
 
-    def _next_bodies(self) -> Bodies:
+    def _bodies_of_next_batch(self) -> Bodies:
+        """Return the queue's first requests that fit into a batch, by key; at least one."""
         bodies: dict[str, Mapping[str, Any]] = {}
         size = 0
         for key, queued in islice(self._queue.items(), self._max_requests):

@@ -108,7 +108,7 @@ async def find_response_mode(
     if accepted is None:
         async with EndpointBackbone(settings) as endpoint:
             try:
-                await endpoint.models()
+                await endpoint.models()  # costs nothing, and shows whether the endpoint answers at all
             except Refusal as refusal:
                 if refusal.kind in ("connection", "timeout"):
                     raise _error(endpoint, refusal) from refusal

@@ -264,7 +264,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 def _refused_parameter(
     error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
-    """Return the parameter that an endpoint refuses, as its error names it, or else, with `words`, its message."""
+    """Return which of the `sent` parameters an error names: in a field, a location, or, with `words`, its message."""
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter:
         first = re.split(r"[.\[]", parameter)[0]

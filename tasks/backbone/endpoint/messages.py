@@ -137,13 +137,13 @@ def answer_of(text: str) -> list[Reply]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the token counts in a message's `usage`, whose `input_tokens` are those that no cache has to do with."""
-    fresh, output = wire.count(usage, "input_tokens"), wire.count(usage, "output_tokens")
+    """Return the token counts in a message's `usage`, whose `input_tokens` are without those of the prompt cache."""
+    uncached, output = wire.count(usage, "input_tokens"), wire.count(usage, "output_tokens")
     cache_read, cache_write = (
         wire.count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation")
     )
     return Usage(
-        input=None if fresh is None else fresh + (cache_read or 0) + (cache_write or 0),
+        input=None if uncached is None else uncached + (cache_read or 0) + (cache_write or 0),
         cached_input=cache_read,
         output=output,
         reasoning=wire.count(wire.part(usage, "output_tokens_details"), "thinking_tokens"),

@@ -29,7 +29,7 @@ KEPT = "Everything answered so far is kept: run the same command again once that
 
 
 def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
-    """Return the seconds after which a call has ended, its wait for a turn apart.
+    """Return the seconds after which a call has ended at the latest, without its wait for a slot (`AdaptiveLimit`).
 
     The time of a request counts from the last answer to a request that was sent before it (`limiter.Queue`).
     """
@@ -82,9 +82,9 @@ class RetryPolicy:
             self._refused.clear()
 
     def decide(self, refusal: Refusal, prompt: str, requests: int, now: float) -> RetryDecision:
-        """Record a failed request of a call that has sent so many, by the key of its prompt; return what follows.
+        """Record a refused request; return whether and when the call sends another one, and whether the run ends.
 
-        `now` is a time of the loop's clock.
+        `prompt` is the key of the request, `requests` how many the call has sent, `now` a time of the loop's clock.
         """
         self._answered = self._answered or refusal.kind not in ("connection", "timeout")
         is_garbled = refusal.kind == "garbled"

@@ -78,10 +78,10 @@ def answer(request: Request) -> str:
 
 
 def _sql(prompt: Prompt) -> str:
-    """Return the query to go on with.
+    """Return the query that a prompt asks for.
 
-    Of several that were run, it is the one whose result surprises least, the last of those that tie. A query with
-    feedback that is no failure is repeated: another reading of the question changes nothing.
+    Of several to select from, it is the last of those with the least odd result. A query with feedback that is no
+    failure is repeated: to read the question again would give the same one.
     """
     if prompt.selects and not all(attempt.failed for attempt in prompt.attempts):
         return min(reversed(prompt.attempts), key=lambda attempt: attempt.surprise).sql.strip()

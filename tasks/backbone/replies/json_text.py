@@ -65,14 +65,14 @@ def readings(text: str) -> Iterator[Reading[Value]]:
         value = _loaded(content)
         if value is not None:
             yield Reading(value, "fenced")
-    spans = sorted(_spans(text), key=lambda span: span[0] != "{")
+    spans = sorted(_spans(text), key=lambda span: span[0] != "{")  # objects before lists
     for span in spans:
         value = _loaded(span)
         if value is not None:
             yield Reading(value, "text")
     for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
         # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
-        if value := _loaded(broken, strict=False) or _python(broken) or _mended(broken):
+        if value := _loaded(broken, strict=False) or _python_literal(broken) or _repaired(broken):
             yield Reading(value, "repaired")
 
 
@@ -106,7 +106,7 @@ def _loaded(text: str, *, strict: bool = True) -> Value | None:
 
 
 def _spans(text: str) -> Iterator[str]:
-    """Yield what is between matching brackets, outermost only; the last one may lack its end."""
+    """Yield the texts between matching brackets, outermost only; last the one whose bracket is never closed."""
     closers: list[str] = []
     start = -1
     quoted = escaped = False
@@ -128,12 +128,13 @@ def _spans(text: str) -> Iterator[str]:
             if not closers:
                 yield text[start : position + 1]
     if closers and text[start] == "[":
-        yield from _spans(text[start + 1 :])  # a bracket in prose; its tail comes last
+        yield from _spans(text[start + 1 :])  # an open [ may be a bracket in prose, with an object behind it
     if closers:
         yield text[start:]
 
 
-def _python(text: str) -> Value | None:
+def _python_literal(text: str) -> Value | None:
+    """Read a dict or list in Python's notation; None where the text is neither."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -154,7 +155,7 @@ def _open_brackets(text: str) -> int:
     return max_depth
 
 
-def _mended(text: str) -> Value | None:
+def _repaired(text: str) -> Value | None:
     """Read text that is nearly JSON; None where nothing can be made of it."""
     import json_repair
 

@@ -186,7 +186,7 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
                 other.close()
 
     def reset(self, finished: bool) -> None:
-        if not finished:  # rows are on their way
+        if not finished:  # the server still executes the query or sends rows
             self.stop()
             self.close()
             return

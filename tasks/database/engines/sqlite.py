@@ -220,7 +220,7 @@ def _keys(connection: sqlite3.Connection, table: str, columns: list[_TableColumn
     """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards."""
     for column in sorted(columns, key=lambda column: column.key_position):
         if column.key_position:
-            yield KeyColumn(table, -1, column.name, None, None)
+            yield KeyColumn(table, -1, column.name, None, None)  # -1 is no number of a foreign key
     foreign = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table, SQLITE)})").fetchall()
     # Sorted by the key's number, the highest first, and by the position in the key.
     for number, _, parent, name, parent_name, *_ in sorted(foreign, key=lambda row: (-row[0], row[1])):
