@@ -181,9 +181,9 @@ class MeteredBackbone:
         return view
 
     def again(self) -> None:
-        """Prepare a retry of the stage: number its requests from the first again, and remove its notes and counts.
+        """Begin the stage, or a retry of it: number its requests from the first, and remove its notes and counts.
 
-        The retry gets the same replies from the cache, so it writes the same notes. The calls stay: they were paid.
+        A retry gets the same replies from the cache, so it writes the same notes. The calls stay: they were paid.
         """
         self.notes: list[str] = []  # on replies: unreadable, empty, cut off, or not in the requested form
         self.replies = 0  # that the stage needed; a reply that is requested twice counts once
@@ -269,8 +269,8 @@ class MeteredBackbone:
         """Ask for an object of a type, and once again when the reply cannot be read as one.
 
         The conversation is written for a reply of one JSON object, and translated into the reply format of the stage.
-        Each asking is a request of its own, with the index `sample * READINGS + attempt`, so that the second
-        one is not served the first one's reply from the cache, nor another sample's.
+        Each of the two requests has a sample index of its own, from `sample * READINGS` on, so that the second one is
+        not served the first one's reply from the cache, nor another sample's.
 
         None, and a note, when no reply could be read; `otherwise` is what the stage then uses, as for `fall_back`.
         """
@@ -283,9 +283,8 @@ class MeteredBackbone:
                 return Reading(reading.value, reading.path, note)
             start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
             times = "" if reply.truncated else " twice"
-            note = (
-                f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
-            )
+            empty = f"reply empty{times}"
+            note = f'reply unreadable{times}: "{start}" ({reading.reason})' if start else empty
             return Reading(None, FAILED, note)
 
         formatted = translated(messages, reply_format, reply_type)

@@ -196,7 +196,7 @@ class Served:
 
 
 class RecordedBackbone:
-    """Backbone that serves recorded replies: by exact request, else, unless `match` is "request", by position.
+    """Backbone that serves recorded replies: to the same request, else, with `match` "stage", to the same position.
 
     A missing reply is an error of that question. Calls are marked as cached, have no time and no cost, and keep the
     recorded token counts.
@@ -243,9 +243,8 @@ class RecordedBackbone:
         try:
             return with_calls(reply) if recorded.tool_calls else reply
         except ValueError as error:
-            raise BackboneError(
-                f"{recorded.origin} in {self.recording.path}: {error}", transient=False
-            ) from None
+            message = f"{recorded.origin} in {self.recording.path}: {error}"
+            raise BackboneError(message, transient=False) from None
 
     def _missing(self, origin: Origin | None) -> str:
         """Return the message for a request that has no recorded reply, with the likely reason."""

@@ -67,7 +67,7 @@ def schema_of(
         key_columns = list(group)
         names = tuple(key.column for key in key_columns)
         parent = key_columns[0].parent
-        if parent is None:
+        if parent is None:  # it is the primary key
             primary[table] = names
         else:
             parent_names = tuple(key.parent_column for key in key_columns if key.parent_column is not None)

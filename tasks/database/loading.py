@@ -227,6 +227,7 @@ class _Source:
             too_long = kind == "text" and length > MAX_IN_KEY
             if column.name in table.primary_key and ("null" in classes or kind == "blob" or too_long):
                 unfit_for_key.append(column.name)
+            # MySQL needs a length of each text in a key
             in_key = column.name in table.primary_key or column.name in foreign_columns
             columns.append(
                 sa.Column(
@@ -327,11 +328,7 @@ def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
 def _copy_to_server(source: _Source, to: Location) -> bool:
     """Copy all tables in one transaction; return False where they are there already."""
     driver, connect = _DRIVERS[to.engine]
-    engine = sa.create_engine(
-        f"{driver}://",
-        creator=lambda: connect(to),
-        poolclass=sa.NullPool,
-    )
+    engine = sa.create_engine(f"{driver}://", creator=lambda: connect(to), poolclass=sa.NullPool)
     try:
         with engine.begin() as connection:
             inspector = sa.inspect(connection)

@@ -136,6 +136,7 @@ class ServerConnection(Connection):
         try:
             columns, rows = self.send(sql, math.ceil(deadline.left) + LATE_S)
         except BaseException:
+            # past its deadline, the query may go on in the server
             self._end(watchdog, finished=not deadline.past)
             raise
         self._started = True

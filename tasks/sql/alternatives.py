@@ -76,6 +76,7 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
             above = _ancestors(node, part)
+            # HAVING and ORDER BY may name an output
             is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
             if is_alias or any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in above):
                 continue
@@ -324,10 +325,7 @@ class Alternatives:
             yield AlternativePair("float_sum", self._write(self.tree, width), self._write(in_parts, width))
 
     def _write(
-        self,
-        tree: exp.Expr,
-        width: int,
-        downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None,
+        self, tree: exp.Expr, width: int, downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None
     ) -> str:
         """Write a copy of a tree in which rows that are equal in an ORDER BY are sorted by the columns of the output.
 

@@ -170,10 +170,10 @@ class _Parser:
         select_at = self.position
         self.position = sources_at
         tables, on, names = self.sources()
-        behind = self.position
+        sources_end = self.position
         self.position = select_at
         distinct, select = self.selected(names)
-        self.position = behind
+        self.position = sources_end
         where = self.conditions(names) if self.skip("where") else ()
         group = self.group(names)
         having = self.conditions(names) if self.skip("having") else ()

@@ -124,13 +124,13 @@ class ReplyCache(ABC):
         """Create the tables where they are missing."""
         self.location = location  # its file, or its address without a password
         self._engine = engine
-        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")  # reads without transactions
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
-        self._lock = threading.Lock()
-        self._unsaved: dict[str, Rows] = {}
+        self._lock = threading.Lock()  # around `_unsaved`
+        self._unsaved: dict[str, Rows] = {}  # replies that are not in the database yet, by key
         self._warned = False
-        self._unwritable = ""
-        self._stops: list[Callable[[], object]] = []
+        self._unwritable = ""  # why no reply can be saved any more
+        self._stops: list[Callable[[], object]] = []  # called then
         try:
             self._prepare()
         except DBAPIError as error:

@@ -11,13 +11,7 @@ from typing import Any, Self
 from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
-from tasks.backbone.endpoint.connection import (
-    Connections,
-    HttpAnswer,
-    TooLongAnswerError,
-    Upload,
-    answer_in,
-)
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, answer_in
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
@@ -135,10 +129,10 @@ class EndpointBackbone:
         self._over: BackboneError | None = None  # why no further request is sent
         self._stop = asyncio.Event()  # set with `_over`: ends the pauses before retries
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
-        self._pilot = Pilot()
-        self._queue = Queue(settings.timeout_s)
+        self._pilot = Pilot()  # sends single requests until the first answer
+        self._queue = Queue(settings.timeout_s)  # limits the time of each request
         self._max_samples = settings.samples_per_request
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _Group] = {}  # samples that wait to be sent together, by their request
 
     async def __aenter__(self) -> Self:
         return self
@@ -339,7 +333,8 @@ class EndpointBackbone:
         call = replace(answer.call, request=key, model=model, seconds=seconds, retries=retries, tier=tier)
         call = priced(call, self._settings)
         # The endpoint's own cost counts; but 0 may mean that it counts none, so the prices of the settings come first.
-        if (usd := answer.call.cost_usd) or (usd is not None and not call.cost_usd):
+        usd = answer.call.cost_usd
+        if usd or (usd == 0 and not call.cost_usd):
             call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return replace(answer, call=call)
@@ -360,9 +355,8 @@ class EndpointBackbone:
         if decision.pause_s is not None:
             self._report_once(refusal)
             return decision.pause_s
-        message = self.message(
-            f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}".rstrip()
-        )
+        reason = self._access.clean(refusal.message).rstrip(".")
+        message = self.message(f"{reason}. {decision.advice}".rstrip())
         # The same question can be answered once the key or the quota is corrected.
         transient = refusal.transient or (not decision.fatal and refusal.kind in ("access", "quota"))
         error = BackboneError(message, transient=transient, fatal=decision.fatal, retried=True)

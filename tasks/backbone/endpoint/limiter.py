@@ -47,7 +47,7 @@ class AdaptiveLimit:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled():  # it had been given a slot
                 self._leave()
             raise
         try:

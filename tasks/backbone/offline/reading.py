@@ -124,14 +124,14 @@ class Reader:
         if not self.tokens or not self.schema.samples:
             return ""
         order = self._order()
-        where = " AND ".join(map(_together, self._conditions().values()))
+        where = " AND ".join(map(_combined_tests, self._conditions().values()))
         group = self._group()
         terms = [group] if group else []
         select = list(dict.fromkeys([*terms, *self._select()]))
         select = select or [self._sql(self.schema.name_of(self.subject))]
-        if group and select == [group]:
+        if group and select == [group]:  # nothing else is asked of each group
             select.append("COUNT(*)")
-        if order.startswith("COUNT") and not group:
+        if order.startswith("COUNT") and not group:  # to sort by a count, there must be groups
             group = next((term for term in select if "(" not in term), "")
         distinct = "DISTINCT " if {"different", "distinct", "unique", "once"} & {*self.words} else ""
         clauses = {"FROM": self._from(), "WHERE": where, "GROUP BY": group, "ORDER BY": order}
@@ -375,7 +375,7 @@ def _holds_years(column: ColumnName, samples: Sequence[str]) -> bool:
     return "year" in stems_of(column.column) or all(map(_DATE.match, samples or [""]))
 
 
-def _together(tests: Sequence[str]) -> str:
+def _combined_tests(tests: Sequence[str]) -> str:
     """Join the tests of one column: it has one of several values, or lies between two."""
     equal = len(tests) > 1 and all(" = " in test for test in tests)
     return f"({' OR '.join(tests)})" if equal else " AND ".join(tests)

@@ -80,12 +80,8 @@ def _coerced(value: Any, annotation: Any) -> Any:
     """Return a value of a reply as its field's type has it: a list of texts, or one text of several lines."""
     if get_origin(annotation) is list and get_args(annotation) == (str,):
         return _texts(value)
-    if (
-        annotation is str
-        and isinstance(value, list)
-        and value
-        and all(isinstance(part, str) for part in value)
-    ):
+    is_lines = isinstance(value, list) and value and all(isinstance(part, str) for part in value)
+    if annotation is str and is_lines:
         return "\n".join(value)
     return value
 
@@ -181,7 +177,7 @@ class _Fit(NamedTuple, Generic[T]):
 def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits.
 
-    `parsed` has the most reliable reading first, so that of the first fit is it.
+    The first fit decides on that way: on its path, and on whether it was read from an object or from a list.
     """
     fits: list[_Fit[T]] = []
     for reading in parsed:

@@ -77,7 +77,7 @@ def readings(text: str) -> Iterator[Reading[Value]]:
 
 
 def without_objects(text: str) -> str:
-    """Return a text without the JSON objects that precede its first query, also without one that is broken.
+    """Return a text without the JSON objects, whole or broken, that precede its first query.
 
     >>> without_objects('{"answer": "SELECT 1"} SELECT {"a": 2}')
     ' SELECT {"a": 2}'
@@ -159,7 +159,8 @@ def _repaired(text: str) -> Value | None:
     """Read text that is nearly JSON; None where nothing can be made of it."""
     import json_repair
 
-    if (text.startswith("{") and ":" not in text) or _open_brackets(text) > MAX_DEPTH:
+    has_no_key = text.startswith("{") and ":" not in text
+    if has_no_key or _open_brackets(text) > MAX_DEPTH:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)
@@ -171,9 +172,9 @@ def _repaired(text: str) -> Value | None:
     return value if isinstance(value, dict | list) else None
 
 
-_NAMED = ("properties", "$defs")
-_NESTED = ("items", "additionalProperties")
-_LISTED = ("anyOf", "allOf", "oneOf", "prefixItems")
+_SCHEMAS_BY_NAME = ("properties", "$defs")
+_ONE_SCHEMA = ("items", "additionalProperties")
+_SCHEMA_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _DROPPED = frozenset({"title", "default"})
 
 
@@ -204,8 +205,8 @@ def is_strict(schema: Any) -> bool:
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
             return False
-    parts = (part for key in _NAMED for part in schema.get(key, {}).values())
-    others = (schema[key] for key in (*_NESTED, *_LISTED) if key in schema)
+    parts = (part for key in _SCHEMAS_BY_NAME for part in schema.get(key, {}).values())
+    others = (schema[key] for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS) if key in schema)
     return all(is_strict(part) for part in (*parts, *others))
 
 
@@ -216,10 +217,10 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     tidy = {key: value for key, value in schema.items() if key not in _DROPPED}
-    for key in _NAMED:
+    for key in _SCHEMAS_BY_NAME:
         if key in tidy:
             tidy[key] = {name: _tidy(part) for name, part in tidy[key].items()}
-    for key in (*_NESTED, *_LISTED):
+    for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS):
         if key in tidy:
             tidy[key] = _tidy(tidy[key])
     if "properties" in tidy:

@@ -274,11 +274,11 @@ class SqlSession:
         started = time.perf_counter()
         cursor = connection.execute(query.sql, query.deadline)
         try:
-            return self._read(cursor, query, started, time.perf_counter() - started)
+            return self._read(cursor, query, started, execution_s=time.perf_counter() - started)
         finally:
             cursor.close()
 
-    def _read(self, cursor: Cursor, query: _Query, started: float, executing: float) -> Result:
+    def _read(self, cursor: Cursor, query: _Query, started: float, execution_s: float) -> Result:
         """Read the rows of a result in batches that grow, until it is complete or exceeds a limit."""
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
@@ -310,7 +310,7 @@ class SqlSession:
             rows=rows,
             row_count=count,
             seconds=seconds,
-            executing=executing,
+            executing=execution_s,
             steps=steps,
             size=size,
         )
