@@ -30,14 +30,11 @@ class Budget:
         if not self.unknown and self.spent_usd < self.limit_usd:
             return
         self.refused = True
-        why = (
-            f"{self.unknown}, so the budget of {self.limit_usd:g} USD cannot be kept"
-            if self.unknown
-            else f"the budget of {self.limit_usd:g} USD is spent"
-        )
-        raise BackboneError(
-            f"{why}. Everything answered is kept. {self.continues}.", transient=False, fatal=True
-        )
+        why = f"the budget of {self.limit_usd:g} USD is spent"
+        if self.unknown:
+            why = f"{self.unknown}, so the budget of {self.limit_usd:g} USD cannot be kept"
+        message = f"{why}. Everything answered is kept. {self.continues}."
+        raise BackboneError(message, transient=False, fatal=True)
 
     def charge(self, request: Request, reply: Reply, settings: BackboneSettings) -> None:
         """Add the cost of a call."""

@@ -39,19 +39,19 @@ class UnreadableReplies:
         self._limit = limit
         self._failed: Counter[str] = Counter()
         self._truncated: Counter[str] = Counter()
-        self._read: set[str] = set()
+        self._readable: set[str] = set()
         self._stopped_by = ""
 
     def count(self, label: str | None, calls: Iterable[Call], *, truncated: bool = False) -> None:
-        """Count replies of a stage, given its label; restored, cached and truncated ones too."""
+        """Count replies of the stage with this label; restored, cached and truncated replies count too."""
         stage = (label or "").partition(" ")[0]  # the label of a repeated stage ends with its number
-        if not stage or stage in self._read or not self._limit:
+        if not stage or stage in self._readable or not self._limit:
             return
         parses = [call.parse for call in calls]
         self._failed[stage] += len(parses)
         self._truncated[stage] += len(parses) if truncated else 0
         if any(parse != FAILED for parse in parses):
-            self._read.add(stage)
+            self._readable.add(stage)
         elif self._failed[stage] >= self._limit:
             self._stopped_by = self._stopped_by or stage
 
@@ -129,9 +129,10 @@ class MeteredBackbone:
         self._budget = budget
         self._observations = observations
         self._in_flight: dict[str, asyncio.Task[Reply]] = {}
-        self._origin: Origin | None = None  # the stage of the question that asks
-        self._attempt = 0  # index of the question's sampling
-        self._candidate = 0  # index among the candidates of a question; 0 is what the backbone writes alone
+        self._origin: Origin | None = None  # the question and the stage that ask
+        self._attempt = 0  # which sampling of the question this is: `rerun --fresh` makes another one
+        # Index among the SQL candidates that this backbone writes; candidate 0 is the answer without candidates.
+        self._candidate = 0
         self.calls: list[Call] = []  # every call that brought a reply, in the order in which they came
         self.again()
         if cache:
@@ -139,10 +140,10 @@ class MeteredBackbone:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The identity of the source, the epoch, the reply format, and the candidate's index if it is not the first.
+        """What a stage's cache key has of the backbone: source, epoch, reply format, and a later candidate's index.
 
-        Of a recording, the question and the stage that ask are part of it, too. So the stages of a candidate that ask
-        a model have keys of their own, and those that ask none are shared.
+        So stages that ask a model run once per candidate, and other stages once for all. A recording serves replies by
+        question and stage, so both are part of its identity.
         """
         identity = {**self._request_identity, **self._formats.identity(self._stage)}
         if self._candidate:
@@ -164,7 +165,7 @@ class MeteredBackbone:
     def fresh(self, origin: Origin | None = None, attempt: int = 0) -> "MeteredBackbone":
         """Return a view of the same backbone with no calls yet, for one stage of one question.
 
-        Each sampling of the question, by its index `attempt`, gets replies of its own.
+        A question that is sampled several times gets other replies in each `attempt`, an index from 0.
         """
         view = copy(self)
         view._origin = origin
@@ -180,9 +181,9 @@ class MeteredBackbone:
         return view
 
     def again(self) -> None:
-        """Begin a repetition of the stage: number its requests from the first, and remove its notes and counts.
+        """Begin the stage, or a retry of it: number its requests from the first, and remove its notes and counts.
 
-        The calls stay. The notes would be the same, since the repetition gets the same replies, from the cache.
+        A retry gets the same replies from the cache, so it writes the same notes. The calls stay: they were paid.
         """
         self.notes: list[str] = []  # on replies: unreadable, empty, cut off, or not in the requested form
         self.replies = 0  # that the stage needed; a reply that is requested twice counts once
@@ -200,7 +201,7 @@ class MeteredBackbone:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """What the stage needed so far, by the names that its result and its record have for it."""
+        """What the stage needed so far, by the names of fields of `StageResult` and `StageRecord`."""
         return {
             "calls": tuple(self.calls),
             "notes": tuple(self.notes),
@@ -223,7 +224,7 @@ class MeteredBackbone:
     def complete(
         self, request: Request, usable: Callable[[Reply], bool] | None = None
     ) -> Coroutine[Any, Any, Reply]:
-        """Answer one request and count its call, as unreadable where the stage cannot use the reply."""
+        """Answer one request; its reply counts as unreadable where `usable` says that the stage cannot use it."""
 
         def read(reply: Reply) -> Reading[Reply]:
             return Reading(reply, reply.call.parse if usable is None or usable(reply) else FAILED)
@@ -241,7 +242,7 @@ class MeteredBackbone:
     def ask_sql(
         self, messages: Sequence[Message], read: Callable[[str], str | None]
     ) -> Coroutine[Any, Any, Answer]:
-        """Ask for a query in free text, and once again when `read` finds none; without one, the Answer has a note."""
+        """Ask for a query in free text, and once again if `read` finds none; the Answer without one says so."""
 
         def read_sql(reply: Reply) -> Reading[Answer]:
             text = without_thoughts(reply.text)
@@ -268,8 +269,8 @@ class MeteredBackbone:
         """Ask for an object of a type, and once again when the reply cannot be read as one.
 
         The conversation is written for a reply of one JSON object, and translated into the reply format of the stage.
-        Each asking is a request of its own, with the index `sample * READINGS + attempt`, so that the second
-        one is not served the first one's reply from the cache, nor another sample's.
+        Each of the two requests has a sample index of its own, from `sample * READINGS` on, so that the second one is
+        not served the first one's reply from the cache, nor another sample's.
 
         None, and a note, when no reply could be read; `otherwise` is what the stage then uses, as for `fall_back`.
         """
@@ -282,9 +283,8 @@ class MeteredBackbone:
                 return Reading(reading.value, reading.path, note)
             start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
             times = "" if reply.truncated else " twice"
-            note = (
-                f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
-            )
+            empty = f"reply empty{times}"
+            note = f'reply unreadable{times}: "{start}" ({reading.reason})' if start else empty
             return Reading(None, FAILED, note)
 
         formatted = translated(messages, reply_format, reply_type)
@@ -363,10 +363,10 @@ class MeteredBackbone:
         return reply
 
     def _numbered(self, request: Request) -> Request:
-        """Return the request with its origin, numbered in the order of asking, and the sample index of its sampling."""
-        first = self._attempt * SAMPLES_PER_ATTEMPT + self._candidate * SAMPLES_PER_CANDIDATE
-        if first:
-            request = replace(request, sample=request.sample + first)
+        """Return the request with its number in the stage, and a sample index of this attempt and candidate."""
+        first_sample = self._attempt * SAMPLES_PER_ATTEMPT + self._candidate * SAMPLES_PER_CANDIDATE
+        if first_sample:
+            request = replace(request, sample=request.sample + first_sample)
         if self._origin is None:
             return request
         self._requests += 1
@@ -402,6 +402,7 @@ class MeteredBackbone:
         calls = list(self._in_flight.values())
         if not calls:
             return 0
+        # Those that were not sent yet fail within this time; `stop_now` must not count them as late.
         await asyncio.wait(calls, timeout=min(UNSENT_S, grace_s))
         stopping = asyncio.create_task((stop_now or asyncio.Event()).wait())
         landing = asyncio.create_task(asyncio.wait(calls))

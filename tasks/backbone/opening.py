@@ -51,10 +51,12 @@ def backbone_of(
 ) -> MeteredBackbone:
     """Return what the stages of a run see of a source of replies."""
     kind = kind_of(settings)
+    if kind.replays:
+        settings = settings.model_copy(update={"epoch": None})  # recorded replies are the same in every epoch
     return MeteredBackbone(
         source,
         ReplyFormats.of(settings),
-        settings=settings.model_copy(update={"epoch": None}) if kind.replays else settings,
+        settings=settings,
         cache=resources.cache if kind.paid else None,
         budget=resources.budget,
         observations=resources.observations,

@@ -164,7 +164,7 @@ def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """Return what identifies a request; tools and known messages are in it where there are some."""
+    """Return what identifies a request; messages of earlier requests (`Request.known`) as a digest."""
     asked: dict[str, Any] = {
         "messages": [_said(message) for message in request.messages[request.known :]],
         "schema": request.schema,

@@ -92,7 +92,7 @@ def write_recording(
 ) -> int:
     """Write a recording atomically, replacing an existing file; return its number of lines.
 
-    `announce` is called with the sha256 of the whole file before it takes its name; if it raises, the file does not.
+    The lines go to a draft, which is renamed to `path` after `announce` was called with its sha256 and did not raise.
     """
     count = 0
     try:
@@ -147,7 +147,7 @@ class Observations:
         self._observed: dict[str, list[Exchange]] = {}
 
     def add(self, request: Request, reply: Reply) -> None:
-        """Keep a request and its reply; its messages only where they are traced, its digest where it is recorded."""
+        """Keep a request and its reply: the messages only for traces, the digest only for recordings."""
         origin = request.origin
         exchange = Exchange(
             messages=tuple(as_texts(request.messages[request.known :])) if self._traced else (),
@@ -196,7 +196,7 @@ class Served:
 
 
 class RecordedBackbone:
-    """Backbone that serves recorded replies: by exact request, else, unless `match` is "request", by position.
+    """Backbone that serves recorded replies: to the same request, else, with `match` "stage", to the same position.
 
     A missing reply is an error of that question. Calls are marked as cached, have no time and no cost, and keep the
     recorded token counts.
@@ -243,11 +243,11 @@ class RecordedBackbone:
         try:
             return with_calls(reply) if recorded.tool_calls else reply
         except ValueError as error:
-            raise BackboneError(
-                f"{recorded.origin} in {self.recording.path}: {error}", transient=False
-            ) from None
+            message = f"{recorded.origin} in {self.recording.path}: {error}"
+            raise BackboneError(message, transient=False) from None
 
     def _missing(self, origin: Origin | None) -> str:
+        """Return the message for a request that has no recorded reply, with the likely reason."""
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
         missing = f"no recorded reply for {origin} in {self.recording.path}"

@@ -81,7 +81,7 @@ class FlexWait:
         return STANDARD if self._over else FLEX
 
     def refused(self, retry_after_s: float | None) -> float:
-        """Count a refusal, and return the seconds until the next request."""
+        """Count a refusal, and return the seconds until the next request; 0 once it is to be in the standard tier."""
         self.refusals += 1
         seconds = self._pause * random.uniform(0.5, 1.0) if retry_after_s is None else retry_after_s
         self._pause = min(MAX_PAUSE_S, 2 * self._pause)

@@ -67,7 +67,7 @@ def schema_of(
         key_columns = list(group)
         names = tuple(key.column for key in key_columns)
         parent = key_columns[0].parent
-        if parent is None:
+        if parent is None:  # it is the primary key
             primary[table] = names
         else:
             parent_names = tuple(key.parent_column for key in key_columns if key.parent_column is not None)
@@ -232,7 +232,7 @@ class Values(ABC):
         return quoted(table, self.dialect)
 
     def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index's table `text`, in the order of their bytes."""
+        """Append a column's different texts, in the order of their bytes, and how often each occurs to table `text`."""
         sql = self.different_texts(table, column, longest)
         if sql is None:
             return
@@ -243,6 +243,7 @@ class Values(ABC):
             (raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses)
             for raw, uses in self.rows(sql)
         )
+        # again within the limit: bytes that are no UTF-8 take four characters each
         texts = ((text, uses) for text, uses in decoded if 0 < len(text) <= longest)
         index.executemany("INSERT OR IGNORE INTO incoming VALUES (?, ?)", texts)
         index.execute("INSERT INTO text (value, uses) SELECT * FROM incoming ORDER BY value COLLATE BINARY")
@@ -251,7 +252,7 @@ class Values(ABC):
     def copy_numbers(
         self, index: "sqlite3.Connection", column_id: int, table: str, column: str, most: int
     ) -> None:
-        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
+        """Append the first `most` different finite numbers of a column to the index's table `number`."""
         if condition := self.is_number(table, column):
             name = quoted(column, self.dialect)
             source = self.source(table)
@@ -260,7 +261,7 @@ class Values(ABC):
             index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", rows)
 
     def frequent_numbers(self, table: str, column: str, *, among: int, most: int) -> list[int | float]:
-        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
+        """Return the `most` most frequent of a column's first `among` finite numbers; in a tie the smaller first."""
         condition = self.is_number(table, column)
         if condition is None:
             return []

@@ -85,7 +85,7 @@ def open_store(
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         if version < layout:
             with connection:
-                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("BEGIN IMMEDIATE")  # of several processes only one creates the tables
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 for statement in (*create, *(upgrade if 0 < version < layout else ())):
                     connection.execute(statement)
@@ -136,9 +136,9 @@ class KeyedStore:
         self._timeout_s = timeout_s
         self._durable = durable
         self._batch_s = batch_s
-        self._written = float("-inf")
-        self._waiting: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._written = float("-inf")  # when it was last written, by the monotonic clock
+        self._waiting: dict[str, str] = {}  # texts that are to be written, by key
+        self._used: set[str] = set()  # keys whose last use is to be written
         path.parent.mkdir(parents=True, exist_ok=True)
         renew_if_damaged(path, loss)
         try:
@@ -158,7 +158,7 @@ class KeyedStore:
         if not isinstance(used, int | float) or content is None:
             log.warning("%s in %s is damaged and is computed again.", key, self.path)
             return None
-        if used < time.time() - DAY_S:
+        if used < time.time() - DAY_S:  # its last use is written at most once a day
             self._used.add(key)
         return content
 
@@ -216,6 +216,7 @@ class KeyedStore:
         self._open()
 
     def _open(self) -> None:
+        """Open the file; without durable writes, check all of it, and begin a new one if it is damaged."""
         self._file = file_id(self.path)
         synchronous = "NORMAL" if self._durable else "OFF"
         connection = open_store(

@@ -129,10 +129,10 @@ def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     columns = {}
     for column in table.columns:
         values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
-        classes = {"large" if large else name for name, _, large in values}
+        classes = {"large" if is_large else value_class for value_class, _, is_large in values}
         # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in values]
-        columns[column.name] = classes, max([1, *lengths])
+        lengths = [2 * (length or 0) + (value_class != "text") * 20 for value_class, length, _ in values]
+        columns[column.name] = (classes, max([1, *lengths]))
     return Survey(rows, columns)
 
 
@@ -219,13 +219,15 @@ class _Source:
         for column in table.columns:
             classes, length = self._surveys[table.name].columns[column.name]
             kind = _kind(column, classes)
-            if kind == "text" != _declared_kind(column.type) and classes - {"null"}:
+            has_values = bool(classes - {"null"})
+            if has_values and kind == "text" and _declared_kind(column.type) != "text":
                 self.notes.append(
                     f"{table.name}.{column.name} ({column.type}) is text, as not all values fit it."
                 )
             too_long = kind == "text" and length > MAX_IN_KEY
             if column.name in table.primary_key and ("null" in classes or kind == "blob" or too_long):
                 unfit_for_key.append(column.name)
+            # MySQL needs a length of each text in a key
             in_key = column.name in table.primary_key or column.name in foreign_columns
             columns.append(
                 sa.Column(
@@ -262,7 +264,7 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _kind(column: Column, classes: set[str]) -> str:
-    """Return the type of a column by the classes of its values; of one without values, by its declaration."""
+    """Return the type of a column by its values' classes ("large": integers beyond 2**53), else by its declaration."""
     present = classes - {"null"}
     if not present:
         return _declared_kind(column.type)
@@ -326,11 +328,7 @@ def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
 def _copy_to_server(source: _Source, to: Location) -> bool:
     """Copy all tables in one transaction; return False where they are there already."""
     driver, connect = _DRIVERS[to.engine]
-    engine = sa.create_engine(
-        f"{driver}://",
-        creator=lambda: connect(to),
-        poolclass=sa.NullPool,
-    )
+    engine = sa.create_engine(f"{driver}://", creator=lambda: connect(to), poolclass=sa.NullPool)
     try:
         with engine.begin() as connection:
             inspector = sa.inspect(connection)

@@ -126,7 +126,7 @@ class ServerConnection(Connection):
         """Reset the session after a query, whose rows were all sent or not; close the connection if that fails."""
 
     def execute(self, sql: str, deadline: QueryDeadline) -> Cursor:
-        """Start one query in a read-only transaction."""
+        """Start one query in a read-only transaction; a watchdog stops it if the server does not at the deadline."""
         self._started = False
         self._deadline = deadline
         if not self._gate.check(sql):  # no statement: no transaction is begun, so none has to be ended
@@ -136,6 +136,7 @@ class ServerConnection(Connection):
         try:
             columns, rows = self.send(sql, math.ceil(deadline.left) + LATE_S)
         except BaseException:
+            # past its deadline, the query may go on in the server
             self._end(watchdog, finished=not deadline.past)
             raise
         self._started = True
@@ -268,7 +269,7 @@ class ServerEngine(Engine):
         """Return in words what the role may do beyond reading, "" for nothing, and the name of the database."""
 
     def structure(self, connection: Any, database_id: str, sample_rows: int) -> Schema:
-        """Read tables with so many of their first rows, in the table's own order, views, and keys.
+        """Read tables with their first `sample_rows` rows, in the table's own order, views, and keys.
 
         Views that no query can read have no columns, and are left out.
         """
@@ -366,7 +367,7 @@ class ServerEngine(Engine):
                 ]
                 for table in structure.tables
             ]
-        server = f"{name} {'.'.join(map(str, numbers[:-1]))}"
+        server = f"{name} {'.'.join(map(str, numbers[:-1]))}"  # without the number of the patch release
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 

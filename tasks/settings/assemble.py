@@ -51,17 +51,17 @@ def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> d
 
 
 def _changed(conf: Path, choice: EvaluationChoice, chosen: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the overrides that change a setting."""
+    """Return the overrides that give a setting another value than it has without any override."""
     parsed = [(override, *parse_override(override)) for override in choice.overrides]
+    relevant = [(override, kind, keys) for override, kind, keys, _ in parsed if kind in chosen]
     try:
-        defaults = _chosen(conf, choice, ()) if any(kind in chosen for _, kind, _, _ in parsed) else {}
-    except ConfigurationError:  # some backbones cannot be without a setting
+        defaults = _chosen(conf, choice, ()) if relevant else {}
+    except ConfigurationError:  # some backbones cannot be without a setting: all overrides count
         defaults = {}
     return tuple(
         override
-        for override, kind, keys, _ in parsed
-        if kind in chosen
-        and (kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys))
+        for override, kind, keys in relevant
+        if kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys)
     )
 
 
@@ -84,7 +84,7 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
 
 
 def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
-    """Return the settings of a stored run's benchmark, without its answer keys, which scoring alone reads."""
+    """Return a stored run's benchmark settings without the answer keys, corrected golds that only scoring reads."""
     try:
         plain = {**content, "answer_keys": []}
         settings: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))

@@ -42,7 +42,7 @@ class Settings(Described, BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_own_defaults(cls, content: Any) -> Any:
-        """Complete a part of which only some keys are set by this model's own default of the part.
+        """Complete a part with some keys set from this model's default of the part, not from the part's own defaults.
 
         So `--set pipeline.prompt.rows=random` leaves the schema format of DAC as it is.
         """

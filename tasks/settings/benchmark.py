@@ -140,7 +140,7 @@ def _several(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def key_name(item: str) -> str:
-    """Return the name of a key of `benchmark.answer_keys`: the given one, else that of its file or benchmark.
+    """Return the name of an answer key, a set of corrected golds: the given one, else that of its file or benchmark.
 
     >>> key_name("/data/corrections.json"), key_name("mine=/data/corrections.json"), key_name("arcwise")
     ('corrections', 'mine', 'arcwise')
@@ -167,7 +167,7 @@ def key_in_folder(item: str, folder: Path) -> str:
 
 
 def check_key_names(items: tuple[str, ...]) -> None:
-    """Check that each key has a name of its own, which no other score has; ValueError if it has not."""
+    """Check that each answer key has a name that no other score has, because it names a score; ValueError if not."""
     rules = get_args(Rule)
     rule_endings = tuple(f"_{rule}" for rule in rules)
     names = [key_name(item) for item in items]

@@ -49,11 +49,9 @@ class Labels(Settings):
     def _are_free(cls, tags: dict[str, str]) -> dict[str, str]:
         for key in tags:
             if not _TAG.fullmatch(key) or key.startswith("mlflow.") or key in RESERVED_TAGS:
-                why = (
-                    "Crosscheck writes it itself"
-                    if key in RESERVED_TAGS
-                    else "write a name and a value, team=search"
-                )
+                why = "write a name and a value, team=search"
+                if key in RESERVED_TAGS:
+                    why = "Crosscheck writes it itself"
                 raise ValueError(f'"{key}" cannot be a tag: {why}')
         return tags
 

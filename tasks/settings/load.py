@@ -143,9 +143,10 @@ def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
     """Return today's prices of a model of the list; None where they depend on the time of day, or lack one."""
     now = datetime.datetime.now(datetime.UTC)
     conditions = [price.constraint for price in entry.prices] if isinstance(entry.prices, list) else []
-    starts = [date for rule in conditions if (date := getattr(rule, "start_date", None)) is not None]
-    if len(starts) < sum(rule is not None for rule in conditions):
-        return None  # the price depends on the time of day
+    rules = [rule for rule in conditions if rule is not None]
+    starts = [date for rule in rules if (date := getattr(rule, "start_date", None)) is not None]
+    if len(starts) < len(rules):
+        return None  # a rule without a date is about the time of day
     standard = _rates(entry.get_prices(now))
     if standard is None:
         return None

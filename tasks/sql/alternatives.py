@@ -76,6 +76,7 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
             above = _ancestors(node, part)
+            # HAVING and ORDER BY may name an output
             is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
             if is_alias or any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in above):
                 continue
@@ -127,7 +128,7 @@ def ordered(tree: exp.Expr) -> Iterator[exp.Ordered]:
 
 
 def sort_keys(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the terms of ORDER BY and the arguments of MIN and MAX whose values can be looked at: plain columns."""
+    """Return the terms of ORDER BY and the arguments of MIN and MAX that are plain columns, as `probe` takes them."""
     keys: list[exp.Expr] = []
     for node in tree.find_all(exp.Ordered, exp.Min, exp.Max):
         if isinstance(node, exp.Ordered) and not isinstance(node.parent, exp.Order):
@@ -138,7 +139,7 @@ def sort_keys(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def probe(key: exp.Expr) -> exp.Select:
-    """Return a query of the values of a column in the rows of its SELECT."""
+    """Return a query of the different values that a sort key has in the rows of its SELECT."""
     select = key.find_ancestor(exp.Select)
     assert select is not None
     rows = exp.Select(
@@ -167,7 +168,7 @@ def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
-    """Cast MIN and MAX of sort keys with numbers in texts to numbers; `inside`: also the keys themselves."""
+    """Cast MIN and MAX of sort keys that are numbers in texts to numbers; with `inside`, first the keys themselves."""
 
     def number(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))
@@ -185,7 +186,7 @@ def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
 
 
 def sum_in_parts(tree: exp.Expr) -> bool:
-    """Write every sum and average as that of two parts; return whether there is one."""
+    """Write every sum and average as the sum of two parts of the rows; return whether there is one."""
     sums = [
         node
         for node in tree.find_all(exp.Sum, exp.Avg)
@@ -193,9 +194,9 @@ def sum_in_parts(tree: exp.Expr) -> bool:
     ]
     for node in sums:
         value = node.this
-        # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
-        digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
-        remainder = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
+        # 10 and 1000 times a whole number are even: whole numbers, whose sums are exact, are all in one part
+        multiples = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
+        remainder = exp.Mod(this=exp.paren(multiples), expression=exp.Literal.number(2))
         even = exp.EQ(this=remainder, expression=exp.Literal.number(0))
         parts = [
             exp.Coalesce(
@@ -324,10 +325,7 @@ class Alternatives:
             yield AlternativePair("float_sum", self._write(self.tree, width), self._write(in_parts, width))
 
     def _write(
-        self,
-        tree: exp.Expr,
-        width: int,
-        downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None,
+        self, tree: exp.Expr, width: int, downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None
     ) -> str:
         """Write a copy of a tree in which rows that are equal in an ORDER BY are sorted by the columns of the output.
 

@@ -172,6 +172,7 @@ class _Reader:
     schema: Schema
 
     def query(self, tree: "exp.Query", outer: _Scope | None) -> Clauses:
+        """Read a query; ORDER BY and LIMIT behind a query in brackets replace those within."""
         while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):

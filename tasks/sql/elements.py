@@ -51,9 +51,9 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     """Return the tables and columns that a SQL reads, each name resolved to the table it belongs to.
 
     Aliases, nested and correlated queries, derived tables, CTEs, USING and unqualified names are followed;
-    a column of a derived table counts where it is read from the database. `*` names no column; what is named of the
-    columns that it passes on counts. An unqualified name that several tables own counts for the first of them (SQLite
-    calls it an error).
+    a column of a derived table counts where it is read from the database. `*` names no column; a column that it passes
+    on counts if an outer query names it. An unqualified name that several tables own counts for the first of them
+    (SQLite calls it an error).
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
@@ -154,18 +154,18 @@ def _word(name: str) -> re.Pattern[str]:
 
 
 def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
-    """Return whether a column is in a condition that joins two sources."""
-    node: exp.Expr = column
-    while node.parent is not None and not isinstance(
-        node.parent,
+    """Return whether a column is in a condition that joins two sources: one of ON, or an equality in WHERE."""
+    condition: exp.Expr = column  # in the end, the whole condition between AND, OR, NOT or brackets
+    while condition.parent is not None and not isinstance(
+        condition.parent,
         exp.Join | exp.Where | exp.Query | exp.Having | exp.Case | exp.Connector | exp.Paren | exp.Not,
     ):
-        node = node.parent
-    clause = node.find_ancestor(exp.Join, exp.Where, exp.Query, exp.Having, exp.Case)
+        condition = condition.parent
+    clause = condition.find_ancestor(exp.Join, exp.Where, exp.Query, exp.Having, exp.Case)
     if isinstance(clause, exp.Join):
-        members = list(node.find_all(exp.Column))
-    elif isinstance(clause, exp.Where) and isinstance(node, exp.EQ):
-        members = [side for side in (node.this, node.expression) if isinstance(side, exp.Column)]
+        members = list(condition.find_all(exp.Column))
+    elif isinstance(clause, exp.Where) and isinstance(condition, exp.EQ):
+        members = [side for side in (condition.this, condition.expression) if isinstance(side, exp.Column)]
     else:
         return False
     return len({source for member in members if (source := _source(member, members, homes))}) > 1

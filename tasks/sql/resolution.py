@@ -220,7 +220,7 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     joining = {side for _, sides in pairs for side in sides}
     columns = {equal.get(name, name) for node, name in names.items() if node not in joining}
     joins = {frozenset(names[side] for side in sides) for _, sides in pairs}
-    owned = {f"{name.table}.{name.column}".lower() for name in schema.column_names}
+    schema_columns = {f"{name.table}.{name.column}".lower() for name in schema.column_names}
     quoted = [
         node.name
         for node, _ in resolution.columns
@@ -230,7 +230,7 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
     return QueryParts(
         tables=resolution.tables,
-        columns=frozenset(columns & (owned | set(equal.values()))),
+        columns=frozenset(columns & (schema_columns | set(equal.values()))),
         joins=frozenset(joins),
         values=tuple(sorted([*literals, *quoted])),
         skeleton=skeleton(sql, schema.dialect),

@@ -50,7 +50,7 @@ def _words(sql: str, dialect: str) -> list[str] | None:
     sql_tokens = tokens(sql, dialect)
     if not sql_tokens:
         return None
-    between, after = _gaps(dialect_of(dialect).line_comment)
+    blanks_between, blanks_after = _gaps(dialect_of(dialect).line_comment)
     words: list[str] = []
     end = 0
     for token, following in pairwise([*sql_tokens, None]):
@@ -59,13 +59,13 @@ def _words(sql: str, dialect: str) -> list[str] | None:
         text = sql[token.start : token.end + 1]
         is_call = following is not None and following.text == "("
         word = _word(text if is_call else _without_backticks(text, dialect))
-        if word is None or not between.fullmatch(gap):
+        if word is None or not blanks_between.fullmatch(gap):
             return None
         if not gap and words and _depends_on_blanks(sql[token.start - 1], word[0], dialect):
             words.append("")  # written together: `12ab`, which is not `12 ab`
         words.append(word)
         end = token.end + 1
-    if not after.fullmatch(sql[end:]):
+    if not blanks_after.fullmatch(sql[end:]):
         return None
     return words[:-1] if words[-1] == ";" else words
 

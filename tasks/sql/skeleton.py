@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tasks.sql.parsing import exp, parse, tokens, write
+from tasks.sql.parsing import exp, first_line, parse, tokens, write
 
 SLOT = "_"
 _NEGATED = "__not"
@@ -54,17 +54,15 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     if isinstance(parsed.tree, exp.Select) and not parsed.tree.expressions:
         return SkeletonReading(None, "it selects nothing")
     try:
-        text = write(_bare(parsed.tree), dialect, comments=False, normalize_functions="lower", copy=False)
+        tree = _with_slots(parsed.tree)
+        text = write(tree, dialect, comments=False, normalize_functions="lower", copy=False)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError) as error:
-        return SkeletonReading(
-            None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        )
+        return SkeletonReading(None, f"{type(error).__name__}: {first_line(error)}")
     sql_tokens = tokens(text, dialect)
     if not sql_tokens:
         return SkeletonReading(None, "its skeleton cannot be read")
-    return SkeletonReading(
-        " ".join(_in_one_way([word for token in sql_tokens for word in token.text.lower().split()]))
-    )
+    words = [word for token in sql_tokens for word in token.text.lower().split()]
+    return SkeletonReading(" ".join(_normalized(words)))
 
 
 def skeleton_length(text: str) -> int:
@@ -76,7 +74,7 @@ def skeleton_length(text: str) -> int:
     return len(text.split())
 
 
-def _bare(tree: "exp.Expr") -> "exp.Expr":
+def _with_slots(tree: "exp.Expr") -> "exp.Expr":
     """Return a query with slots in place of names and values, without aliases; a list of values has one slot."""
     tree = tree.copy()
     for node in list(tree.find_all(exp.In, exp.Tuple, exp.Values, exp.Alias)):
@@ -121,7 +119,7 @@ def _emptied(node: "exp.Expr") -> "exp.Expr | None":
 
 
 def _spelled_out(node: "exp.Expr") -> "exp.Expr":
-    """Write in one way what can be written in two."""
+    """Remove parentheses around a single term, and write NOT as in `x NOT IN ...`."""
     while (
         isinstance(node, exp.Paren)
         and isinstance(node.this, exp.Column | exp.Func | exp.Paren | exp.Subquery)
@@ -152,7 +150,7 @@ def _negated(node: "exp.Expr") -> "exp.Expr":
     return result
 
 
-def _in_one_way(words: Sequence[str]) -> list[str]:
+def _normalized(words: Sequence[str]) -> list[str]:
     """Write every join as "join", and a negated operator with its "not" before it."""
     result: list[str] = []
     for word in words:
@@ -160,7 +158,7 @@ def _in_one_way(words: Sequence[str]) -> list[str]:
         if text == "join" and result and result[-1] == "join":
             continue
         if text == _NEGATED:
-            result[-1] = "not"
+            result[-1] = "not"  # instead of the || that `_negated` puts before the mark
             continue
         result.append(text)
     return result

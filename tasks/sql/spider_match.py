@@ -129,7 +129,7 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
 
 
 class _Parser:
-    """Recursive descent over words; `position` is that of the next one."""
+    """Recursive descent over words; `position` is that of the next one, `names` the tables that may own a column."""
 
     def __init__(
         self, words: list[str], columns: Mapping[str, frozenset[str]], tables: Mapping[str, str]
@@ -170,10 +170,10 @@ class _Parser:
         select_at = self.position
         self.position = sources_at
         tables, on, names = self.sources()
-        behind = self.position
+        sources_end = self.position
         self.position = select_at
         distinct, select = self.selected(names)
-        self.position = behind
+        self.position = sources_end
         where = self.conditions(names) if self.skip("where") else ()
         group = self.group(names)
         having = self.conditions(names) if self.skip("having") else ()
@@ -250,7 +250,7 @@ class _Parser:
         while self.more and not self.ends_clause():
             units.append(self.unit(names))
             if self.at("asc", "desc"):
-                direction = self.take()
+                direction = self.take()  # as published, the last one counts for all units
             if not self.skip(","):
                 break
         return SpiderOrdering(direction, tuple(units))
@@ -393,6 +393,7 @@ def _with_merged_columns(query: SpiderQuery, schema: Schema) -> SpiderQuery:
 
 
 def _same(predicted: SpiderQuery, gold: SpiderQuery) -> bool:
+    # [::2] are the conditions of WHERE, [1::2] the words "and" and "or" between them
     return (
         Counter(predicted.select) == Counter(gold.select)
         and Counter(predicted.tables) == Counter(gold.tables)
@@ -426,9 +427,9 @@ def _keywords(query: SpiderQuery) -> frozenset[str]:
         "not": any(condition.negated for condition in conditions),
         "in": any(condition.operator == "in" for condition in conditions),
         "like": any(condition.operator == "like" for condition in conditions),
-        query.operation.kind if query.operation else "": query.operation is not None,
     }
-    return frozenset(word for word, is_used in used.items() if is_used)
+    keywords = frozenset(word for word, is_used in used.items() if is_used)
+    return keywords | {query.operation.kind} if query.operation else keywords
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         if left == right == "integer":
             divisor = exp.Nullif(this=division.right, expression=exp.Literal.number(0))
             division.replace(exp.IntDiv(this=division.left, expression=divisor))
+    # a side of unknown kind may be an integer; beside a real number that makes no difference
     return any("real" not in sides and "" in sides for _, *sides in operands)
 
 

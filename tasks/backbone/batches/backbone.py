@@ -50,9 +50,9 @@ class BatchBackbone:
     """Backbone that submits requests in batches, in the service tier "batch".
 
     Requests are collected until none has come for `batch_quiet_s` seconds. Before a batch is submitted, its requests
-    are noted in the database of the reply cache, and then its id, so that no request is submitted twice: after the
-    process was killed, or on another machine with the same reply cache, the same request waits for the same batch. If
-    the id is missing, the batch is looked for at the provider. A late run sends its requests to the endpoint.
+    are noted in the database of the reply cache under a token, our name for the batch, and then the provider's id. So
+    no request is submitted twice: after the process was killed, or on another machine with the same reply cache, it
+    waits for the same batch. If the id is missing, the batch is looked for at the provider. A late run uses no batches.
 
     A request that a batch failed to answer for a reason that may pass is sent in another batch, up to `retries` times.
     One that was not answered because the batch expired or was cancelled fails retryably.
@@ -78,11 +78,11 @@ class BatchBackbone:
         self._max_requests = self._provider.max_requests
         self._max_bytes = self._provider.max_bytes // 2  # the size of a request is estimated
         self._worked = False  # whether a request was answered; a refusal then concerns its prompt
-        self._queue: dict[str, _Queued] = {}
-        self._arrived = asyncio.Event()
-        self._collecting: asyncio.Task[None] | None = None
+        self._queue: dict[str, _Queued] = {}  # requests for the next batch, by key
+        self._arrived = asyncio.Event()  # set when a request joins the queue
+        self._collecting: asyncio.Task[None] | None = None  # submits the queue
         self._batches: dict[str, asyncio.Future[Answers]] = {}  # those that are waited for, by their tokens
-        self._waits: set[asyncio.Future[Any]] = set()
+        self._waits: set[asyncio.Future[Any]] = set()  # futures that fail when the run stops
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -108,11 +108,11 @@ class BatchBackbone:
         while True:
             if self._stop.is_set():
                 raise self._stopped()
-            kept = await asyncio.to_thread(self._store.batch_of, key)
-            if kept is None:
+            batch = await asyncio.to_thread(self._store.batch_of, key)
+            if batch is None:
                 await self._wait_for_submission(key, request)
                 continue
-            answer = (await asyncio.shield(self._answers_of(kept))).get(key)
+            answer = (await asyncio.shield(self._answers_of(batch))).get(key)
             if answer is None:
                 continue  # the request is to be submitted in another batch
             if isinstance(answer, BackboneError):
@@ -120,7 +120,7 @@ class BatchBackbone:
             try:
                 outcome = self.inner.read(answer)[0]
             except Refusal as refusal:
-                await asyncio.to_thread(self._store.release, kept.token, [key])
+                await asyncio.to_thread(self._store.release, batch.token, [key])
                 tries += 1
                 if not refusal.transient or tries > self._settings.retries:
                     failure = self._failure(refusal, AGAIN)
@@ -137,7 +137,7 @@ class BatchBackbone:
         return future
 
     def _spawn(self, work: Awaitable[None], waits: Iterable[asyncio.Future[Any]]) -> asyncio.Task[None]:
-        """Run work in a task; its failure is that of those who wait for it."""
+        """Run work in a task; if it fails, its error is set in all the futures `waits`."""
 
         async def run() -> None:
             try:
@@ -167,11 +167,12 @@ class BatchBackbone:
             has_room = len(self._queue) < self._max_requests
             if has_room and await is_set_within(self._settings.batch_quiet_s, self._arrived):
                 continue
-            bodies = self._next_bodies()
+            bodies = self._bodies_of_next_batch()
             waits = [self._queue.pop(key).submitted for key in bodies]
             self._spawn(self._submit(bodies, waits), waits)
 
-    def _next_bodies(self) -> Bodies:
+    def _bodies_of_next_batch(self) -> Bodies:
+        """Return the queue's first requests that fit into a batch, by key; at least one."""
         bodies: dict[str, Mapping[str, Any]] = {}
         size = 0
         for key, queued in islice(self._queue.items(), self._max_requests):
@@ -190,9 +191,9 @@ class BatchBackbone:
         token = uuid.uuid4().hex
         began = time.time()
         if owned := await asyncio.to_thread(self._store.begin, token, list(bodies)):
-            kept = KeptBatch(token, None, began, len(owned))
+            batch = KeptBatch(token, None, began, len(owned))
             try:
-                batch_id = await self._submit_with_retries({key: bodies[key] for key in owned}, kept)
+                batch_id = await self._submit_with_retries({key: bodies[key] for key in owned}, batch)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, owned)
                 raise self._failure(refusal, AGAIN) from None
@@ -202,61 +203,62 @@ class BatchBackbone:
             if not wait.done():
                 wait.set_result(None)
 
-    async def _submit_with_retries(self, bodies: Bodies, kept: KeptBatch) -> str:
+    async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str:
         """Submit a batch in up to `retries` + 1 attempts, and return its id."""
         for tries in range(1, self._settings.retries + 2):
             try:
-                return await self._provider.submit(bodies, kept.token)
+                return await self._provider.submit(bodies, batch.token)
             except Refusal as refusal:
                 if not refusal.transient or tries > self._settings.retries:
                     raise
                 await self._pause(refusal, tries)
-            if (batch_id := await self._find(kept)) is not None:
+            if (batch_id := await self._find(batch)) is not None:
                 return batch_id
         raise AssertionError("the last attempt returns or raises")
 
     # Wait and read
 
-    def _answers_of(self, kept: KeptBatch) -> asyncio.Future[Answers]:
+    def _answers_of(self, batch: KeptBatch) -> asyncio.Future[Answers]:
         """Return the answers of a batch once it has ended; all its requests wait for it together."""
-        if kept.token not in self._batches:
-            future = self._batches[kept.token] = self._future()
-            future.add_done_callback(lambda _: self._batches.pop(kept.token))
-            self._spawn(self._collect_answers(kept, future), [future])
-        return self._batches[kept.token]
+        if batch.token not in self._batches:
+            future = self._batches[batch.token] = self._future()
+            future.add_done_callback(lambda _: self._batches.pop(batch.token))
+            self._spawn(self._collect_answers(batch, future), [future])
+        return self._batches[batch.token]
 
-    async def _collect_answers(self, kept: KeptBatch, future: asyncio.Future[Answers]) -> None:
+    async def _collect_answers(self, batch: KeptBatch, future: asyncio.Future[Answers]) -> None:
         """Wait until a batch has ended, and read its answers; none if its requests are to be submitted again."""
-        keys = await asyncio.to_thread(self._store.keys_of, kept.token)
+        keys = await asyncio.to_thread(self._store.keys_of, batch.token)
         answers: Answers = {}
         try:
-            batch_id = kept.batch_id or (await self._wait_for_other_process(kept, keys[0]) if keys else None)
+            batch_id = batch.batch_id
+            if not batch_id and keys:
+                batch_id = await self._wait_for_other_process(batch, keys[0])
             if batch_id is not None:
-                answers = await self._wait_for_answers(kept, batch_id, keys)
+                answers = await self._wait_for_answers(batch, batch_id, keys)
         except Refusal as refusal:
-            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, refusal.message)
+            log.warning("%s: batch %s is gone: %s", self._settings.name, batch.batch_id, refusal.message)
         # what has no answer may be submitted in another batch
         unanswered = [key for key in keys if not isinstance(answers.get(key), HttpAnswer)]
-        await asyncio.to_thread(self._store.release, kept.token, unanswered)
+        await asyncio.to_thread(self._store.release, batch.token, unanswered)
         if not future.done():
             future.set_result(answers)
 
-    async def _wait_for_answers(self, kept: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
+    async def _wait_for_answers(self, batch: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
         """Return the answers of a batch once it has ended; the requests that it did not answer fail retryably."""
-        if kept.batch_id is None:
-            await asyncio.to_thread(self._store.submitted, kept.token, batch_id)
+        if batch.batch_id is None:
+            await asyncio.to_thread(self._store.submitted, batch.token, batch_id)
         state = await self._wait_for_end(batch_id)
-        await asyncio.to_thread(self._store.ended, kept.token, time.time() - kept.submitted_at)
-        if state.queue_full and kept.requests > 1:
+        await asyncio.to_thread(self._store.ended, batch.token, time.time() - batch.submitted_at)
+        if state.queue_full and batch.requests > 1:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
-            self._max_requests = max(1, min(self._max_requests, kept.requests // 2))
+            self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
             await self._sleep(self._settings.batch_poll_s)
             return {}
         if state.refused:
             message = f"the batch {batch_id} was refused: {state.refused}"
-            return dict.fromkeys(
-                keys, BackboneError(self.inner.message(message), transient=False, fatal=True)
-            )
+            error = BackboneError(self.inner.message(message), transient=False, fatal=True)
+            return dict.fromkeys(keys, error)
         answers = await self._send_patiently(lambda: self._provider.answers(state))
         self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
         message = (
@@ -267,17 +269,17 @@ class BatchBackbone:
         unanswered = BackboneError(self.inner.message(message), transient=True, retried=True)
         return {key: answers.get(key, unanswered) for key in keys}
 
-    async def _wait_for_other_process(self, kept: KeptBatch, key: str) -> str | None:
+    async def _wait_for_other_process(self, batch: KeptBatch, key: str) -> str | None:
         """Return the id of a batch that another process was to submit; None if that process died before."""
         waited_s = 0.0
         while True:
-            now = await asyncio.to_thread(self._store.batch_of, key)
-            if now is None or now.token != kept.token:
+            current = await asyncio.to_thread(self._store.batch_of, key)
+            if current is None or current.token != batch.token:  # the other process has given it up
                 return None
-            batch_id = now.batch_id or await self._find(kept)
+            batch_id = current.batch_id or await self._find(batch)
             if batch_id is not None:
                 return batch_id
-            if max(waited_s, time.time() - kept.submitted_at) >= SUBMISSION_S:
+            if max(waited_s, time.time() - batch.submitted_at) >= SUBMISSION_S:
                 return None
             await self._sleep(LOOK_S)
             waited_s += LOOK_S
@@ -291,8 +293,8 @@ class BatchBackbone:
                 return state
             await self._sleep(self._settings.batch_poll_s)
 
-    async def _find(self, kept: KeptBatch) -> str | None:
-        return await self._send_patiently(lambda: self._provider.find(kept))
+    async def _find(self, batch: KeptBatch) -> str | None:
+        return await self._send_patiently(lambda: self._provider.find(batch))
 
     # Repeat and fail
 

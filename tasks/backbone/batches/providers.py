@@ -214,9 +214,8 @@ class AnthropicBatches(BatchProvider):
         # the place of `results_url`, which is not followed: the key would go to whatever it names
         results = f"{self.path}/{quote(_id_of(batch), safe='')}/results"
         ended = status == "ended"
-        return BatchState(
-            status, ended, sum(counts.values()) - (counts.get("processing") or 0), (results,) if ended else ()
-        )
+        answered = sum(counts.values()) - (counts.get("processing") or 0)
+        return BatchState(status, ended, answered, (results,) if ended else ())
 
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         result = part(line, "result")

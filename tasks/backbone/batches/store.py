@@ -98,7 +98,7 @@ class BatchStore:
             return [KeptBatch(*row) for row in connection.execute(query)]
 
     def begin(self, token: str, keys: Sequence[str]) -> list[str]:
-        """Note a batch before it is submitted, and return the requests that are in no other one: those to submit."""
+        """Record a batch before it is submitted; return the keys to submit: those that no other batch has."""
         with self._transaction() as connection:
             connection.execute(
                 insert_new(_REQUEST, self._engine), [{"key": key, "token": token} for key in sorted(keys)]

@@ -124,13 +124,13 @@ class ReplyCache(ABC):
         """Create the tables where they are missing."""
         self.location = location  # its file, or its address without a password
         self._engine = engine
-        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")  # reads without transactions
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
-        self._lock = threading.Lock()
-        self._unsaved: dict[str, Rows] = {}
+        self._lock = threading.Lock()  # around `_unsaved`
+        self._unsaved: dict[str, Rows] = {}  # replies that are not in the database yet, by key
         self._warned = False
-        self._unwritable = ""
-        self._stops: list[Callable[[], object]] = []
+        self._unwritable = ""  # why no reply can be saved any more
+        self._stops: list[Callable[[], object]] = []  # called then
         try:
             self._prepare()
         except DBAPIError as error:
@@ -151,8 +151,8 @@ class ReplyCache(ABC):
         """Return the user error for a database that cannot be used."""
 
     @abstractmethod
-    def _made_room(self, error: DBAPIError) -> bool:
-        """Return whether a second attempt to store makes sense; note in `_unwritable` where no later one does."""
+    def _can_retry_save(self, error: DBAPIError) -> bool:
+        """Return whether a second save makes sense now; set `_unwritable` where no later one can succeed either."""
 
     @abstractmethod
     def _bytes(self) -> int:
@@ -264,7 +264,7 @@ class ReplyCache(ABC):
             try:
                 self._save()
             except DBAPIError as error:
-                if not self._made_room(error):
+                if not self._can_retry_save(error):
                     raise
                 self._save()
         except DBAPIError as error:
@@ -295,7 +295,7 @@ class ReplyCache(ABC):
                 self._unsaved.pop(rows.reply["key"], None)
 
     def _saved(self, replies: Sequence[Rows]) -> bool:
-        """Save replies with their prompts; return False if no database can hold one of them, which is logged."""
+        """Save replies with their prompts; return False if no database can hold one of them. A single one is logged."""
         prompts = {rows.prompt["digest"]: rows.prompt for rows in replies}
         try:
             with self._engine.begin() as connection:

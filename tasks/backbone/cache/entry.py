@@ -67,8 +67,11 @@ _COPIED = ("model", "seconds", "retries", "cost_usd")
 
 
 def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> Rows:
-    """Return the database rows of a new reply."""
+    """Return the database rows of a new reply to a request; `identity` and name are those of its backbone."""
     call = reply.call
+    finish = [TOOL_CALLS] if reply.calls else []
+    if reply.truncated:
+        finish.append(LENGTH)
     prompt, sent = (part.encode("utf-8", "surrogatepass") for part in stored_request(identity, request))
     digest = hashlib.sha256(prompt).hexdigest()
     row = {
@@ -76,7 +79,7 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
         "backbone": backbone,
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "text": stored_text(reply),
-        "finish": " ".join([TOOL_CALLS] * bool(reply.calls) + [LENGTH] * reply.truncated) or "stop",
+        "finish": " ".join(finish) or "stop",
         "request": zlib.compress(sent, 1),
         "prompt": digest,
         **{name: getattr(call, name) for name in _COPIED},

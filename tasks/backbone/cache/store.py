@@ -78,7 +78,8 @@ class SqliteReplyCache(ReplyCache):
             "Run the same command to start again."
         )
 
-    def _made_room(self, error: DBAPIError) -> bool:
+    def _can_retry_save(self, error: DBAPIError) -> bool:
+        """Return whether the reserve made room for another save, unless the file is only locked for now."""
         if "locked" in str(error.orig):
             return False
         self._unwritable = no_room(self.path, str(error.orig))
@@ -170,7 +171,7 @@ class PostgresReplyCache(ReplyCache):
         """Connect, and create the tables if they are missing."""
         address = _address(url)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
-        self._opened = False
+        self._opened = False  # an error before that is one of the configuration
         # Without parameters, which may hold another password.
         public = address.set(drivername="postgresql", query={}).set(password=None)
         super().__init__(public.render_as_string(), _postgres_engine(address))
@@ -194,7 +195,7 @@ class PostgresReplyCache(ReplyCache):
                     connection.execute(CreateTable(reply_prompt))
                     connection.execute(SetTableComment(reply))
         with self._engine.connect() as connection:
-            for table in (reply, reply_prompt):  # no row: may this role write?
+            for table in (reply, reply_prompt):  # insert no row, to check that this role may write
                 connection.execute(insert(table).from_select(table.c.keys(), select(table).where(false())))
 
     def _keep_others_from_adding(self, connection: Connection) -> None:
@@ -228,7 +229,8 @@ class PostgresReplyCache(ReplyCache):
         )
         return attempts(work)
 
-    def _made_room(self, error: DBAPIError) -> bool:
+    def _can_retry_save(self, error: DBAPIError) -> bool:
+        """Return whether only the connection was lost; an error that is not `PASSING` ends the run."""
         if error.connection_invalidated:  # closed while idle: the next call opens a new one
             return True
         state = getattr(error.orig, "sqlstate", None) or PASSING[0]  # no code: the connection is lost

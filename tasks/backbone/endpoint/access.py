@@ -136,9 +136,9 @@ class Access:
         return scrub(text, self.secrets)
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets; what looks like one stays.
+        """Return a text without the secrets.
 
-        A shorter key is a placeholder ("none", "local", "EMPTY"), which may be a part of a model's name.
+        A shorter one is a placeholder for a key ("none", "local", "EMPTY"), which may be a part of a model's name.
         """
         for secret in self.secrets:
             if len(secret) >= MIN_SECRET:

@@ -108,7 +108,7 @@ async def find_response_mode(
     if accepted is None:
         async with EndpointBackbone(settings) as endpoint:
             try:
-                await endpoint.models()
+                await endpoint.models()  # costs nothing, and shows whether the endpoint answers at all
             except Refusal as refusal:
                 if refusal.kind in ("connection", "timeout"):
                     raise _error(endpoint, refusal) from refusal
@@ -161,7 +161,7 @@ async def _refusal_in_mode(
     try:
         await endpoint.ask_once(body)
     except Refusal as refusal:
-        if is_out_of_tokens(refusal):
+        if is_out_of_tokens(refusal):  # the mode was accepted, and the small limit of tokens reached
             return None
         if not refusal.transient or tries == 1:
             return refusal

@@ -23,7 +23,7 @@ INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error"
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
-    The seed moves on with the sample index, or asking again would bring the same reply.
+    The seed grows with the sample index, or all samples would be equal. Without a system role, its text is the user's.
     """
     messages = list(chain.from_iterable(map(_sent, request.messages)))
     if not settings.system_role and [message["role"] for message in messages[:2]] == ["system", "user"]:
@@ -94,9 +94,8 @@ def _limit_field(settings: BackboneSettings) -> str:
 
 def answer_of(text: str) -> list[Reply]:
     """Read a chat completion."""
-    content = (
-        _streamed(text) if text.lstrip().startswith("data:") else wire.object_in(text, "chat completion")
-    )
+    is_stream = text.lstrip().startswith("data:")
+    content = _streamed(text) if is_stream else wire.object_in(text, "chat completion")
     choices = content.get("choices")
     if not choices and (error := _error_in(content)):
         raise wire.RefusedInBodyError(error)
@@ -205,9 +204,9 @@ def usage_of(usage: Any) -> Usage:
     """Return the token counts in an answer's `usage`."""
     if not isinstance(usage, dict):
         return Usage()
-    prompt, completion, total = (
-        wire.count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total")
-    )
+    prompt = wire.count(usage, "prompt_tokens")
+    completion = wire.count(usage, "completion_tokens")
+    total = wire.count(usage, "total_tokens")
     if prompt is not None and completion is not None and total is not None:
         # Some endpoints (Gemini, xAI) count a model's thoughts in the total only.
         completion = max(completion, total - prompt)

@@ -127,7 +127,7 @@ class EndpointReport(BaseModel):
             changes["system_role"] = False
         settings = before.model_copy(update=changes)
         content = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"name"})
-        return content | {"temperature": temperature}
+        return content | {"temperature": temperature}  # null too, so that none is sent
 
 
 class EndpointCheck:
@@ -177,12 +177,9 @@ class EndpointCheck:
             status = refusal.message.partition(":")[0]
             report.add("reachable", True, f"GET /models: {status}")
             if status.startswith(("HTTP 401", "HTTP 403")):
-                key_place = self._settings.key_place
-                advice = (
-                    f"the key in {key_place} is not accepted"
-                    if key_place
-                    else "no key was sent; name its environment variable with --api-key-env"
-                )
+                advice = "no key was sent; name its environment variable with --api-key-env"
+                if self._settings.key_place:
+                    advice = f"the key in {self._settings.key_place} is not accepted"
                 report.add("key", False, f"{status}: {advice}")
                 return False
             with suppress(Refusal):

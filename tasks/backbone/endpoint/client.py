@@ -11,13 +11,7 @@ from typing import Any, Self
 from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
-from tasks.backbone.endpoint.connection import (
-    Connections,
-    HttpAnswer,
-    TooLongAnswerError,
-    Upload,
-    answer_in,
-)
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, answer_in
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
@@ -132,13 +126,13 @@ class EndpointBackbone:
         self.identity: Mapping[str, Any] = identity_of(settings)
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
-        self._over: BackboneError | None = None
-        self._stop = asyncio.Event()
+        self._over: BackboneError | None = None  # why no further request is sent
+        self._stop = asyncio.Event()  # set with `_over`: ends the pauses before retries
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
-        self._pilot = Pilot()
-        self._queue = Queue(settings.timeout_s)
+        self._pilot = Pilot()  # sends single requests until the first answer
+        self._queue = Queue(settings.timeout_s)  # limits the time of each request
         self._max_samples = settings.samples_per_request
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _Group] = {}  # samples that wait to be sent together, by their request
 
     async def __aenter__(self) -> Self:
         return self
@@ -227,19 +221,19 @@ class EndpointBackbone:
 
     @asynccontextmanager
     async def _turn(self, call: _Call) -> AsyncIterator[None]:
-        """Wait until a request with a slot may be sent: for a sign of life and the first answer."""
+        """Wait until a request may be sent: until the endpoint answered GET /models and a first request (`Pilot`)."""
         self._raise_if_over()
         call.requests += 1
         loop = asyncio.get_running_loop()
         self._retry_policy.sent(loop.time())
-        await self._require_life()
+        await self._require_responsive()
         async with self._pilot.turn():
             self._raise_if_over()
             call.sent_at = call.sent_at or loop.time()
             yield
 
     def _replied(self, call: _Call, replies: Sequence[Reply]) -> list[Reply]:
-        """Return the replies in an answer to a call with their bills, after noting that there is one."""
+        """Record that a call was answered; return a reply for each of its samples, with its share of the cost."""
         self._retry_policy.answered(call.sent_at)
         self._limit.succeeded()
         self._pilot.answered()
@@ -250,8 +244,8 @@ class EndpointBackbone:
             for reply, sample in zip(with_shares(replies[: len(call.samples)]), call.samples, strict=False)
         ]
 
-    async def _require_life(self) -> None:
-        """Raise why a request cannot be sent where the endpoint does not answer."""
+    async def _require_responsive(self) -> None:
+        """Wait until the endpoint has answered GET /models; if it stays silent, raise the error that ends the run."""
         try:
             await self._probe.wait()
         except SilentError:
@@ -291,7 +285,7 @@ class EndpointBackbone:
     async def exchange(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer:
-        """Send a request that is none for a reply, without retries; without a body it is a GET."""
+        """Send a request that asks for no model's reply, without retries; a GET if it has no body."""
         try:
             async with deadline(self._settings.timeout_s):
                 answer = await self._connections.send(path, body, upload)
@@ -306,8 +300,9 @@ class EndpointBackbone:
         return answer
 
     def read(self, answer: HttpAnswer) -> list[Reply]:
-        """Read an answer to a request for a reply, or for several samples; their calls have no key and no time yet."""
+        """Read the replies in an answer, one per sample; their calls have no key and no time yet."""
         self._probe.answered()
+        # What the model wrote counts as its reply, also where the endpoint refused to pass it on.
         if (generation := failed_generation(answer.status, answer.text)) is not None:
             return [Reply(storable(generation), bill_of("", Usage(), ""))]
         try:
@@ -320,7 +315,7 @@ class EndpointBackbone:
             raise Refusal("garbled", self._access.clean(str(error)), hint) from error
 
     def _refusal_of(self, error: Exception) -> Refusal:
-        """Return an error as a refusal; raise one that is none, and no loss of the connection, again."""
+        """Return the refusal that an error is, or that stands for a lost connection; raise any other error again."""
         if isinstance(error, Refusal):
             return error
         return loss_of(error, self._access.clean, self._settings.timeout_s)
@@ -333,18 +328,19 @@ class EndpointBackbone:
         return refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
 
     def reply(self, answer: Reply, key: str, tier: str, seconds: float, retries: int) -> Reply:
-        """Return the reply to the request with a key, with its price in a tier."""
+        """Return a reply with the key of its request, and with its cost at the prices of a tier."""
         model = answer.call.model or self._settings.model
         call = replace(answer.call, request=key, model=model, seconds=seconds, retries=retries, tier=tier)
         call = priced(call, self._settings)
-        # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
-        if (usd := answer.call.cost_usd) or (usd is not None and not call.cost_usd):
+        # The endpoint's own cost counts; but 0 may mean that it counts none, so the prices of the settings come first.
+        usd = answer.call.cost_usd
+        if usd or (usd == 0 and not call.cost_usd):
             call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return replace(answer, call=call)
 
     def _pause_or_raise(self, call: _Call, refusal: Refusal) -> float:
-        """Return the seconds until the next request of a call; raise where there is none."""
+        """Return the seconds until a refused call is sent again, by `RetryPolicy` or `FlexWait`, or raise its error."""
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
@@ -359,9 +355,8 @@ class EndpointBackbone:
         if decision.pause_s is not None:
             self._report_once(refusal)
             return decision.pause_s
-        message = self.message(
-            f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}".rstrip()
-        )
+        reason = self._access.clean(refusal.message).rstrip(".")
+        message = self.message(f"{reason}. {decision.advice}".rstrip())
         # The same question can be answered once the key or the quota is corrected.
         transient = refusal.transient or (not decision.fatal and refusal.kind in ("access", "quota"))
         error = BackboneError(message, transient=transient, fatal=decision.fatal, retried=True)

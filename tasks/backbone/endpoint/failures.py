@@ -129,18 +129,12 @@ def refusal_of(
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     is_exhausted = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
     if status == 402 or codes & _QUOTA_CODES or is_exhausted or _NO_CREDIT.search(message):
-        return Refusal(
-            "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
-        )
-    if (
-        status == 401
-        or codes & _KEY_CODES
-        or (status == 400 and _NO_KEY.search(message))
-        or (status == 403 and not _MODERATED.search(message))
-    ):
-        return Refusal(
-            "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
-        )
+        advice = f"The quota of {key} is used up: add credit or raise it at the provider."
+        return Refusal("quota", message, advice)
+    is_key_refused = status == 401 or codes & _KEY_CODES or (status == 400 and _NO_KEY.search(message))
+    if is_key_refused or (status == 403 and not _MODERATED.search(message)):
+        advice = f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
+        return Refusal("access", message, advice)
     if 300 <= status < 400:
         moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
@@ -162,9 +156,8 @@ def refusal_of(
     if may_pass:
         return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)
     if status in (404, 405) or "model_not_found" in codes or _NO_MODEL.search(message):
-        return Refusal(
-            "access", message, "Check backbone.model and backbone.base_url (it usually ends in /v1)."
-        )
+        advice = "Check backbone.model and backbone.base_url (it usually ends in /v1)."
+        return Refusal("access", message, advice)
     if status >= 500:
         return Refusal("server", message, retry_after_s=wait)
     if _MODERATED.search(message):
@@ -264,7 +257,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 def _refused_parameter(
     error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
 ) -> str | None:
-    """Return the parameter that an endpoint refuses, as its error names it, or else, with `words`, its message."""
+    """Return which of the `sent` parameters an error names: in a field, a location, or, with `words`, its message."""
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter:
         first = re.split(r"[.\[]", parameter)[0]

@@ -47,7 +47,7 @@ class AdaptiveLimit:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled():  # it had been given a slot
                 self._leave()
             raise
         try:
@@ -130,7 +130,7 @@ ALONE_S = 0.5
 
 
 class Pilot:
-    """Sends requests one after another until one of them is answered: an endpoint refuses a key or a parameter once."""
+    """Sends requests one after another until one is answered, so that a wrong key or parameter is refused only once."""
 
     def __init__(self) -> None:
         self._answered = False
@@ -173,9 +173,8 @@ _ANSWERED: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 class Probe:
     """Sends GET /models, which costs nothing, to an endpoint before the first request.
 
-    A server that works on one request at a time answers nothing else meanwhile, so silence says something only before
-    the first request of this process. Once it has answered, with any status, every request is waited for until its
-    timeout.
+    A server that works on one request at a time answers nothing else meanwhile, so only before the first request of
+    this process does silence mean a fault. Once it has answered, with any status, no further probe is sent.
     """
 
     def __init__(self, host: str, ask: Callable[[], Awaitable[object]], timeout_s: float) -> None:

@@ -119,9 +119,8 @@ def answer_of(text: str) -> list[Reply]:
     blocks = wire.parts(content, "content")
     reply_text = wire.texts(blocks, "text")
     if reason == "refusal":
-        reply_text = str(
-            wire.part(content, "stop_details").get("explanation") or "The model refused to answer."
-        )
+        explanation = wire.part(content, "stop_details").get("explanation")
+        reply_text = str(explanation or "The model refused to answer.")
     usage = wire.part(content, "usage")
     reply = Reply(
         storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), reply_text)),
@@ -137,15 +136,14 @@ def answer_of(text: str) -> list[Reply]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the token counts in a message's `usage`, whose `input_tokens` are those that no cache has to do with."""
-    fresh, output = wire.count(usage, "input_tokens"), wire.count(usage, "output_tokens")
-    cache_read, cache_write = (
-        wire.count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation")
-    )
+    """Return the token counts in a message's `usage`, whose `input_tokens` are without those of the prompt cache."""
+    uncached = wire.count(usage, "input_tokens")
+    cache_read = wire.count(usage, "cache_read_input_tokens")
+    cache_write = wire.count(usage, "cache_creation_input_tokens")
     return Usage(
-        input=None if fresh is None else fresh + (cache_read or 0) + (cache_write or 0),
+        input=None if uncached is None else uncached + (cache_read or 0) + (cache_write or 0),
         cached_input=cache_read,
-        output=output,
+        output=wire.count(usage, "output_tokens"),
         reasoning=wire.count(wire.part(usage, "output_tokens_details"), "thinking_tokens"),
         cache_write=cache_write,
     )

@@ -29,7 +29,7 @@ KEPT = "Everything answered so far is kept: run the same command again once that
 
 
 def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
-    """Return the seconds after which a call has ended, its wait for a turn apart.
+    """Return the seconds after which a call has ended at the latest, without its wait for a slot (`AdaptiveLimit`).
 
     The time of a request counts from the last answer to a request that was sent before it (`limiter.Queue`).
     """
@@ -82,9 +82,9 @@ class RetryPolicy:
             self._refused.clear()
 
     def decide(self, refusal: Refusal, prompt: str, requests: int, now: float) -> RetryDecision:
-        """Record a failed request of a call that has sent so many, by the key of its prompt; return what follows.
+        """Record a refused request; return whether and when the call sends another one, and whether the run ends.
 
-        `now` is a time of the loop's clock.
+        `prompt` is the key of the request, `requests` how many the call has sent, `now` a time of the loop's clock.
         """
         self._answered = self._answered or refusal.kind not in ("connection", "timeout")
         is_garbled = refusal.kind == "garbled"
@@ -95,18 +95,17 @@ class RetryPolicy:
         if refusal.fatal:
             self._refused.setdefault(refusal.kind, set()).add(prompt)
             self._refused_at = now
-            evident = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
-            return RetryDecision(
-                None, _sentences(refusal.advice, KEPT) if evident else refusal.advice, fatal=evident
-            )
+            # Once a request was answered, a refusal may concern its prompt alone: only several end the run.
+            ends_run = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
+            advice = _sentences(refusal.advice, KEPT) if ends_run else refusal.advice
+            return RetryDecision(None, advice, fatal=ends_run)
         if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:
             unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
             return RetryDecision(None, _sentences(unread, refusal.advice, KEPT), fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
             wait = counted(round(refusal.retry_after_s / 60), "minute")
-            return RetryDecision(
-                None, f"It asks to wait {wait}: run the same command again then.", fatal=True
-            )
+            advice = f"It asks to wait {wait}: run the same command again then."
+            return RetryDecision(None, advice, fatal=True)
         if not refusal.transient:
             return RetryDecision(None, refusal.advice)
         over = requests > self._retries
@@ -131,6 +130,7 @@ class RetryPolicy:
             return refusal.retry_after_s if requests == 1 else max(refusal.retry_after_s, pause)
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause
+        # No connection yet: try again at the latest when the endpoint begins to count as unreachable.
         return min(pause, max(self._began + UNREACHABLE_S - now, 0.0))
 
 

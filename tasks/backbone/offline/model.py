@@ -78,10 +78,10 @@ def answer(request: Request) -> str:
 
 
 def _sql(prompt: Prompt) -> str:
-    """Return the query to go on with.
+    """Return the query that a prompt asks for.
 
-    Of several that were run, it is the one whose result surprises least, the last of those that tie. A query with
-    feedback that is no failure is repeated: another reading of the question changes nothing.
+    Of several to select from, it is the last of those with the least odd result. A query with feedback that is no
+    failure is repeated: to read the question again would give the same one.
     """
     if prompt.selects and not all(attempt.failed for attempt in prompt.attempts):
         return min(reversed(prompt.attempts), key=lambda attempt: attempt.surprise).sql.strip()
@@ -103,7 +103,7 @@ def _reason(prompt: Prompt) -> str:
 
 
 def _named_columns(prompt: Prompt) -> list[ColumnName]:
-    """Return the columns of the reader's own query, those linked before, those that the question names, and keys."""
+    """Return the columns of the reader's own query, of earlier links, of the question, and of these tables' keys."""
     reader = Reader(prompt)
     if not reader.query():
         return []
@@ -196,7 +196,7 @@ def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
     done = {call.name: call for call in _executed(messages)}
     last_message = messages[-1]
     last_text = (last_message.calls[-1].result or "") if last_message.calls else last_message.content
-    must_submit = "call submit now" in last_text
+    must_submit = "call submit now" in last_text  # the agent's prompt says so at the last turn
     if Heading.SCHEMA in sections_of(messages) or must_submit or "columns" in done:
         yield _query(_prompt(messages), must_submit=must_submit)
     elif "tables" not in done:

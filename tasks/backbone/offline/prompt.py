@@ -95,7 +95,7 @@ class PromptSchema:
         return paths.get(goal, [])
 
     def add_column(self, table: str, column: str, values: str = "") -> None:
-        """Add a column, or sample values to a column: literals in a list."""
+        """Add a column, or sample values to a column: the literals in `values`, but for NULL and placeholders in <>."""
         samples = self.samples.setdefault(ColumnName(table, column), [])
         for match in _LITERAL.finditer(values):
             bare = (match[2] or "").strip()
@@ -297,6 +297,7 @@ def read_prompt(messages: Sequence[Message]) -> Prompt:
     feedback = sections.get(Heading.FEEDBACK, "").removeprefix("Running the query fails.").strip()
     if _FAILURE.match(feedback):
         turns.append([Attempt(sections.get(Heading.CURRENT_SQL, ""), feedback)])
+    # A prompt that shows several queries asks for the best of them, or, with reasons why they fail, for a new one.
     has_reasons = any(heading.startswith("reason ") for heading in sections)
     schema = _schema(messages, sections)
     linked = " , ".join(sections.get(name, "") for name in (Heading.LINKED_COLUMNS, Heading.LINKED_BEFORE))

@@ -124,14 +124,14 @@ class Reader:
         if not self.tokens or not self.schema.samples:
             return ""
         order = self._order()
-        where = " AND ".join(map(_together, self._conditions().values()))
+        where = " AND ".join(map(_combined_tests, self._conditions().values()))
         group = self._group()
         terms = [group] if group else []
         select = list(dict.fromkeys([*terms, *self._select()]))
         select = select or [self._sql(self.schema.name_of(self.subject))]
-        if group and select == [group]:
+        if group and select == [group]:  # nothing else is asked of each group
             select.append("COUNT(*)")
-        if order.startswith("COUNT") and not group:
+        if order.startswith("COUNT") and not group:  # to sort by a count, there must be groups
             group = next((term for term in select if "(" not in term), "")
         distinct = "DISTINCT " if {"different", "distinct", "unique", "once"} & {*self.words} else ""
         clauses = {"FROM": self._from(), "WHERE": where, "GROUP BY": group, "ORDER BY": order}
@@ -164,7 +164,7 @@ class Reader:
 
     @cached_property
     def mentions(self) -> list[Mention]:
-        """Tables and columns that the words name: the longest name wins, then linked columns and named tables."""
+        """Mentions of tables and columns; of those that overlap the best score wins, then a column that was linked."""
         tables = [claim for table in self.schema.tables for claim in self._claims(stems_of(table), table)]
         columns = [claim for column in self.schema.samples for claim in self._column_claims(column)]
         claimed_tables = {claim.table for claim in tables}
@@ -194,7 +194,10 @@ class Reader:
     def _claims(
         self, words: Sequence[str], table: str, column: ColumnName | None = None
     ) -> Iterator[Mention]:
-        """Yield the runs of words that are at least half of a name, with at most one other word between two."""
+        """Yield the runs of tokens, with gaps of one at most, that have over half of the `words` of a name.
+
+        Exactly half of them is enough if the name's last word is one of them, such as "date" for "birth date".
+        """
         runs: list[dict[str, int]] = []
         for index, token in enumerate(self.tokens):
             if token.stem and token.stem in words:
@@ -225,7 +228,10 @@ class Reader:
     # conditions
 
     def _conditions(self) -> dict[ColumnName, list[str]]:
-        """Return the conditions that evidence and values make, by column."""
+        """Return the conditions by column: those written in the evidence, then those for values of the question.
+
+        Words whose meaning in the evidence is a condition count as used.
+        """
         conditions: dict[ColumnName, list[str]] = {}
         for name, operator, value in _TEST.findall(self.prompt.evidence):
             if columns := self.schema.find(name.strip('`"')):
@@ -257,7 +263,7 @@ class Reader:
         return [column for column, texts in samples if any(text.lower() in other.lower() for other in texts)]
 
     def _values(self) -> Iterator[Value]:
-        """Yield the values of the question: samples, quoted texts, numbers, capitalised words."""
+        """Yield the values in the question's unused tokens: samples, quoted texts, numbers, capitalised words."""
         end = 0
         for start, token in enumerate(self.tokens):
             if start >= end and start not in self.used:
@@ -318,7 +324,10 @@ class Reader:
     # the other clauses
 
     def _order(self) -> str:
-        """Return the order with its limit, "" for none."""
+        """Return the ORDER BY term with its LIMIT, by MAX or MIN in the evidence or a word such as "most"; "" for none.
+
+        Such a word orders by the column mentioned after it, else by age ("oldest", "youngest"), else by the count.
+        """
         extreme = _EXTREME.search(self.prompt.evidence)
         if extreme and (columns := self.schema.find(extreme[2].strip('`" '))):
             down = " DESC" if extreme[1] == "MAX" else ""
@@ -366,7 +375,7 @@ def _holds_years(column: ColumnName, samples: Sequence[str]) -> bool:
     return "year" in stems_of(column.column) or all(map(_DATE.match, samples or [""]))
 
 
-def _together(tests: Sequence[str]) -> str:
+def _combined_tests(tests: Sequence[str]) -> str:
     """Join the tests of one column: it has one of several values, or lies between two."""
     equal = len(tests) > 1 and all(" = " in test for test in tests)
     return f"({' OR '.join(tests)})" if equal else " AND ".join(tests)

@@ -80,12 +80,8 @@ def _coerced(value: Any, annotation: Any) -> Any:
     """Return a value of a reply as its field's type has it: a list of texts, or one text of several lines."""
     if get_origin(annotation) is list and get_args(annotation) == (str,):
         return _texts(value)
-    if (
-        annotation is str
-        and isinstance(value, list)
-        and value
-        and all(isinstance(part, str) for part in value)
-    ):
+    is_lines = isinstance(value, list) and value and all(isinstance(part, str) for part in value)
+    if annotation is str and is_lines:
         return "\n".join(value)
     return value
 
@@ -117,24 +113,25 @@ def _text(part: Any) -> list[Any]:
         if table and column:
             return [column if column.startswith(f"{table}.") else f"{table}.{column}"]
         name = by_key.get("name", column or table)
-        return [name] if name is not None else [item for item in part.values() if isinstance(item, str)][:1]
+        first_text = next((item for item in part.values() if isinstance(item, str)), None)
+        part = first_text if name is None else name
     if isinstance(part, bool | int | float):
         return [str(part)]
     return [] if part is None else [part]
 
 
 def _split(text: str) -> list[str]:
-    """Split a text that stands for a list: at line breaks, else at commas outside of quotes and brackets."""
+    """Split a text that stands for a list of names: at line breaks, else at commas outside of quotes and brackets.
+
+    If a piece has too many words for a name, the text is a sentence and stays whole.
+    """
     if text.strip().lower() in _NOTHING:
         return []
     lines = [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         return [line.rstrip(",;") for line in lines]
-    pieces = [
-        piece.strip()
-        for piece in re.findall(r"(?:[^,;`\"'(\[]|`[^`]*`|\"[^\"]*\"|'[^']*'|\([^()]*\)|[`\"'(\[])+", text)
-    ]
-    pieces = [piece for piece in pieces if piece]
+    parts = re.findall(r"(?:[^,;`\"'(\[]|`[^`]*`|\"[^\"]*\"|'[^']*'|\([^()]*\)|[`\"'(\[])+", text)
+    pieces = [part.strip() for part in parts if part.strip()]
     if all(len(piece.split()) <= MAX_NAME_WORDS for piece in pieces):
         return pieces
     return [text.strip()]
@@ -178,7 +175,10 @@ class _Fit(NamedTuple, Generic[T]):
 
 
 def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
-    """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
+    """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits.
+
+    The first fit decides on that way: on its path, and on whether it was read from an object or from a list.
+    """
     fits: list[_Fit[T]] = []
     for reading in parsed:
         if reading.value is None or _is_bracketed(reading, reply_type):
@@ -327,15 +327,15 @@ class JsonWithReasoning(ReplyFormat):
         fitting = _fitting((reading for reading in answers if reading.value), reply_type)
         if fitting is not None:
             return fitting
-        alone = [
+        only_reasoning = [
             before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
         ]
-        if not alone:
+        if not only_reasoning:
             answer = without_thoughts(text)
             query = _as_query(last_sql(answer), answer, reply_type)
             return query or _from_text(text, reply_type) or _unreadable(text)
         rest = text.rpartition("}")[2].strip(" \n`")
-        if rest and alone[0].path != "repaired":
+        if rest and only_reasoning[0].path != "repaired":
             return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
         return Reading(None, "failed", "reasoning without an answer")
 

@@ -65,19 +65,19 @@ def readings(text: str) -> Iterator[Reading[Value]]:
         value = _loaded(content)
         if value is not None:
             yield Reading(value, "fenced")
-    spans = sorted(_spans(text), key=lambda span: span[0] != "{")
+    spans = sorted(_spans(text), key=lambda span: span[0] != "{")  # objects before lists
     for span in spans:
         value = _loaded(span)
         if value is not None:
             yield Reading(value, "text")
     for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
         # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
-        if value := _loaded(broken, strict=False) or _python(broken) or _mended(broken):
+        if value := _loaded(broken, strict=False) or _python_literal(broken) or _repaired(broken):
             yield Reading(value, "repaired")
 
 
 def without_objects(text: str) -> str:
-    """Return a text without the JSON objects that precede its first query, also without one that is broken.
+    """Return a text without the JSON objects, whole or broken, that precede its first query.
 
     >>> without_objects('{"answer": "SELECT 1"} SELECT {"a": 2}')
     ' SELECT {"a": 2}'
@@ -106,7 +106,7 @@ def _loaded(text: str, *, strict: bool = True) -> Value | None:
 
 
 def _spans(text: str) -> Iterator[str]:
-    """Yield what is between matching brackets, outermost only; the last one may lack its end."""
+    """Yield the texts between matching brackets, outermost only; last the one whose bracket is never closed."""
     closers: list[str] = []
     start = -1
     quoted = escaped = False
@@ -128,12 +128,13 @@ def _spans(text: str) -> Iterator[str]:
             if not closers:
                 yield text[start : position + 1]
     if closers and text[start] == "[":
-        yield from _spans(text[start + 1 :])  # a bracket in prose; its tail comes last
+        yield from _spans(text[start + 1 :])  # an open [ may be a bracket in prose, with an object behind it
     if closers:
         yield text[start:]
 
 
-def _python(text: str) -> Value | None:
+def _python_literal(text: str) -> Value | None:
+    """Read a dict or list in Python's notation; None where the text is neither."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -154,11 +155,12 @@ def _open_brackets(text: str) -> int:
     return max_depth
 
 
-def _mended(text: str) -> Value | None:
+def _repaired(text: str) -> Value | None:
     """Read text that is nearly JSON; None where nothing can be made of it."""
     import json_repair
 
-    if (text.startswith("{") and ":" not in text) or _open_brackets(text) > MAX_DEPTH:
+    has_no_key = text.startswith("{") and ":" not in text
+    if has_no_key or _open_brackets(text) > MAX_DEPTH:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)
@@ -170,9 +172,9 @@ def _mended(text: str) -> Value | None:
     return value if isinstance(value, dict | list) else None
 
 
-_NAMED = ("properties", "$defs")
-_NESTED = ("items", "additionalProperties")
-_LISTED = ("anyOf", "allOf", "oneOf", "prefixItems")
+_SCHEMAS_BY_NAME = ("properties", "$defs")
+_ONE_SCHEMA = ("items", "additionalProperties")
+_SCHEMA_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _DROPPED = frozenset({"title", "default"})
 
 
@@ -203,8 +205,8 @@ def is_strict(schema: Any) -> bool:
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
             return False
-    parts = (part for key in _NAMED for part in schema.get(key, {}).values())
-    others = (schema[key] for key in (*_NESTED, *_LISTED) if key in schema)
+    parts = (part for key in _SCHEMAS_BY_NAME for part in schema.get(key, {}).values())
+    others = (schema[key] for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS) if key in schema)
     return all(is_strict(part) for part in (*parts, *others))
 
 
@@ -215,10 +217,10 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     tidy = {key: value for key, value in schema.items() if key not in _DROPPED}
-    for key in _NAMED:
+    for key in _SCHEMAS_BY_NAME:
         if key in tidy:
             tidy[key] = {name: _tidy(part) for name, part in tidy[key].items()}
-    for key in (*_NESTED, *_LISTED):
+    for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS):
         if key in tidy:
             tidy[key] = _tidy(tidy[key])
     if "properties" in tidy:

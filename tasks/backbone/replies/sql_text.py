@@ -102,7 +102,7 @@ def read_sql(text: str) -> str | None:
 
 
 def _sql_of_object(text: str) -> str | None:
-    """Return the query of the last JSON object with a key such as `sql`; None if there is none."""
+    """Return the query of the last JSON object with a key such as `sql`, of those that were read most reliably."""
     queries = []
     for reading in readings(text):
         if isinstance(reading.value, dict):
@@ -110,6 +110,7 @@ def _sql_of_object(text: str) -> str | None:
             key = next((key for key in _KEYS if isinstance(by_key.get(key), str)), None)
             if key is not None:
                 queries.append((reading.path, by_key[key]))
+    # the most reliable path comes first
     return next((sql for path, sql in reversed(queries) if path == queries[0][0]), None)
 
 

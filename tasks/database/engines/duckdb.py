@@ -267,7 +267,6 @@ class _Connection(Connection):
     def explain(self, error: BaseException) -> tuple[Status, str]:
         # a database is unusable after either error
         self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
-
         if isinstance(error, duckdb.InterruptException):
             return "timeout", ""
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -312,11 +311,11 @@ class _Cursor(Cursor):
             raise
         described = session.description or []
         self.columns = tuple(entry[0] for entry in described)
-        self._json = [index for index, entry in enumerate(described) if str(entry[1]) == "JSON"]
+        self._json_columns = [index for index, entry in enumerate(described) if str(entry[1]) == "JSON"]
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         batch = [plain_row(row) for row in self._session.fetchmany(rows)]
-        return [self._with_json(row) for row in batch] if self._json else batch
+        return [self._with_json(row) for row in batch] if self._json_columns else batch
 
     def close(self) -> None:
         self._timer.cancel()
@@ -324,7 +323,7 @@ class _Cursor(Cursor):
 
     def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         cells = list(row)
-        for index in self._json:
+        for index in self._json_columns:
             if isinstance(cells[index], str):
                 cells[index] = reread_json(cells[index])
         return tuple(cells)

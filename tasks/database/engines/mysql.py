@@ -158,11 +158,9 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
     def begin(self, deadline: QueryDeadline) -> None:
         connection = self._connection
         seconds = max(0.001, deadline.left)
-        limit = (
-            f"max_statement_time = {seconds:.3f}"
-            if "MariaDB" in connection.get_server_info()
-            else f"max_execution_time = {int(seconds * 1000)}"
-        )
+        limit = f"max_execution_time = {int(seconds * 1000)}"
+        if "MariaDB" in connection.get_server_info():
+            limit = f"max_statement_time = {seconds:.3f}"
         with connection.cursor() as cursor:
             # the gate has read the SQL under this mode
             settings = f"{SETTINGS}, SESSION sql_mode = '{self._mode}'"
@@ -186,7 +184,7 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
                 other.close()
 
     def reset(self, finished: bool) -> None:
-        if not finished:  # rows are on their way
+        if not finished:  # the server still executes the query or sends rows
             self.stop()
             self.close()
             return

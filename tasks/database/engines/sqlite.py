@@ -220,7 +220,7 @@ def _keys(connection: sqlite3.Connection, table: str, columns: list[_TableColumn
     """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards."""
     for column in sorted(columns, key=lambda column: column.key_position):
         if column.key_position:
-            yield KeyColumn(table, -1, column.name, None, None)
+            yield KeyColumn(table, -1, column.name, None, None)  # -1 is no number of a foreign key
     foreign = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table, SQLITE)})").fetchall()
     # Sorted by the key's number, the highest first, and by the position in the key.
     for number, _, parent, name, parent_name, *_ in sorted(foreign, key=lambda row: (-row[0], row[1])):
@@ -274,7 +274,7 @@ class _Connection(Connection):
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
         self._limits = limits
-        self._refused = ""
+        self._refused = ""  # why the authorizer refused the current query
         require_database(path, path.stem)
         try:
             self._connection = sqlite3.connect(
@@ -404,11 +404,8 @@ def refusal(action: int, first: str | None, second: str | None) -> str | None:
     if action == sqlite3.SQLITE_READ:
         return ONLY_QUERIES.format(f"reading {first}") if name in REFUSED_TABLES else None
     if action == sqlite3.SQLITE_FUNCTION:
-        return (
-            ONLY_QUERIES.format(f"the function {second}")
-            if (second or "").lower() in REFUSED_FUNCTIONS
-            else None
-        )
+        is_refused = (second or "").lower() in REFUSED_FUNCTIONS
+        return ONLY_QUERIES.format(f"the function {second}") if is_refused else None
     if action == sqlite3.SQLITE_PRAGMA:
         return None if name in INTERNAL_PRAGMAS and second is None else ONLY_QUERIES.format(f"PRAGMA {first}")
     if action == sqlite3.SQLITE_UPDATE and name == "sqlite_master":

@@ -144,7 +144,7 @@ class SqlSession:
     """Runs SQL on one database. The connection opens with the first query and again when the database changes."""
 
     def __init__(self, location: Location, limits: Limits, alarm: Callable[[float], object]) -> None:
-        """`alarm` gets seconds before each query, after which the process ends come what may, and 0 after it."""
+        """`alarm` gets the seconds after which the process must end before each query, and 0 after the query."""
         self.location = location
         self.limits = limits
         self.exhausted = False  # whether memory ran out at some time
@@ -193,6 +193,7 @@ class SqlSession:
             timeout = max(0.0, min(timeout, self._budget_ends - now))
             deadline = QueryDeadline(now + timeout, COARSE if count_steps else None)
             result = self._run_alarmed(connection, _Query(sql, timeout, deadline, keep_rows))
+            # A short query is executed again to count every single step.
             if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
                 exact = self._run_alarmed(
                     connection, _Query(sql, timeout, QueryDeadline(now + timeout, 1), 0)
@@ -206,7 +207,6 @@ class SqlSession:
         """Run one statement, or return the result that was kept of an equal one while the database is the same.
 
         A server's results are not kept: its connection does not tell whether the database has changed.
-
         A statement that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for
         further statements, if it is small and every execution gives the same one.
         """
@@ -248,7 +248,7 @@ class SqlSession:
             self._alarm(0)
 
     def _run_guarded(self, connection: Connection, query: _Query) -> Result:
-        """Run a query; an error that is the query's own is its result."""
+        """Run a query, twice if only its connection had failed; an error that is the query's own is its result."""
         started = time.perf_counter()
         try:
             try:
@@ -274,11 +274,11 @@ class SqlSession:
         started = time.perf_counter()
         cursor = connection.execute(query.sql, query.deadline)
         try:
-            return self._read(cursor, query, started, time.perf_counter() - started)
+            return self._read(cursor, query, started, execution_s=time.perf_counter() - started)
         finally:
             cursor.close()
 
-    def _read(self, cursor: Cursor, query: _Query, started: float, executing: float) -> Result:
+    def _read(self, cursor: Cursor, query: _Query, started: float, execution_s: float) -> Result:
         """Read the rows of a result in batches that grow, until it is complete or exceeds a limit."""
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
@@ -310,7 +310,7 @@ class SqlSession:
             rows=rows,
             row_count=count,
             seconds=seconds,
-            executing=executing,
+            executing=execution_s,
             steps=steps,
             size=size,
         )

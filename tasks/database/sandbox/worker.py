@@ -49,7 +49,7 @@ def main() -> None:
     while (message := _read(jobs)) is not None:
         reply = _run_job(message, sessions, limits)
         _write(replies, reply)
-        if reply.spent:
+        if reply.spent:  # memory is short: the parent replaces this process
             return
 
 

@@ -6,6 +6,7 @@ for that one only: after `MAX_MESSAGE_S` a worker begins no further one, and tho
 """
 
 import asyncio
+import math
 import os
 import time
 from collections import deque
@@ -86,7 +87,7 @@ class CallsTogether:
 
     def _next(self) -> list[Waiting]:
         """Take the first call that waits and those after it that may go with it, up to one worker's share."""
-        share = min(MAX_CALLS, -(-len(self._waiting) // self._pool.size))
+        share = min(MAX_CALLS, math.ceil(len(self._waiting) / self._pool.size))
         calls: list[Waiting] = []
         while self._waiting and len(calls) < share:
             if calls and not _alike(calls[0], self._waiting[0]):
@@ -100,7 +101,7 @@ class CallsTogether:
         """Send calls in one message, and hand out what it brings; calls that were not begun wait again."""
         first, *others = calls
         arguments = [(call.argument, call.timeout_s) for call in calls]
-        timeout_s = max(call.timeout_s for call in calls) + MAX_MESSAGE_S * bool(others)
+        timeout_s = max(call.timeout_s for call in calls) + (MAX_MESSAGE_S if others else 0)
         try:
             values = await self._pool.call(
                 call_each, first.database, first.function, arguments, timeout_s=timeout_s
@@ -112,7 +113,7 @@ class CallsTogether:
             elif not first.result.done():
                 first.result.set_exception(error)
             return
-        for call, value in zip(calls, values, strict=False):
+        for call, value in zip(calls, values, strict=False):  # the last calls may not have been begun
             if not call.result.done():
                 call.result.set_result(value)
         self._waiting.extendleft(reversed(calls[len(values) :]))
@@ -163,14 +164,14 @@ class SqlWorkers:
     """
 
     def __init__(self, size: int | None = None, *, limits: Limits | None = None) -> None:
-        """Limit the number of processes, None: to one per CPU, at most 4; and what a query and a process may take."""
+        """Limit the number of processes (None: one per CPU, at most 4), and what a query and a process may take."""
         self.size = size if size is not None else max(1, min(os.cpu_count() or 1, MAX_WORKERS))
         self.limits = limits or Limits()
-        self._places: asyncio.Semaphore | None = None
+        self._places: asyncio.Semaphore | None = None  # one for each process; None: the pool is not open
         self._closed = False
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
-        self._reaping: set[asyncio.Task[None]] = set()
+        self._reaping: set[asyncio.Task[None]] = set()  # each waits until a killed process has ended
         self.together = CallsTogether(self)  # for many short queries
 
     async def __aenter__(self) -> Self:
@@ -210,8 +211,8 @@ class SqlWorkers:
     async def call(self, function: Callable[..., T], database: Database, *args: Any, timeout_s: float) -> T:
         """Run `function(session, *args)` inside a worker, with a `SqlSession` on the database.
 
-        The module-level function goes as its name, arguments and value go pickled. Its queries may take `timeout_s`
-        seconds together, the function the limits' grace more.
+        The function, of a module, is sent by its name; arguments and value are pickled. Its queries may take
+        `timeout_s` seconds together, and the function `limits.grace_s` seconds more.
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
