@@ -20,7 +20,7 @@ from tasks.results.retention import FolderStore
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Keep
 from tasks.settings.home import Home
-from tests.flows.cli.old_folder import OLD, REPORT, YOUNG, copy_of, make_folder, run_id
+from tests.flows.cli.old_folder import OLD, ROWS, YOUNG, copy_of, make_folder, run_id
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
@@ -129,7 +129,7 @@ def test_what_only_the_old_run_used_goes_and_scores_and_replies_stay(home: Home)
 def test_a_tag_keeps_an_old_run_and_selects_it(home: Home) -> None:
     warehouse = Warehouse(home.warehouse)
     pinned = warehouse.read_run(run_id(OLD)).model_copy(update={"tags": {"pinned": "yes", "team": "search"}})
-    warehouse.finish(record_of(pinned, REPORT))
+    warehouse.finish(record_of(pinned, ROWS))
     (tagged,) = run("runs", "--tag", "team=search", "--json").json["runs"]
     assert tagged["run_id"] == run_id(OLD)
     assert run("runs", "--tag", "team=other", "--json").json["total"] == 0
