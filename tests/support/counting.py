@@ -6,8 +6,8 @@
             with count.fault(repr(text)):
                 ...assert what is promised...
 
-All faults of a test are tried, then the failed ones are listed. What was counted must equal what
-`tests/promises/table.py` declares, from which the table of docs/promises.md is filled.
+All faults of a test are tried, then the failed ones are listed. What was counted must equal what the table of
+docs/promises.md declares.
 """
 
 import json
@@ -79,7 +79,7 @@ def count(request: pytest.FixtureRequest) -> Iterator[Count]:
     assert counted.failures == [], "\n".join(counted.failures)
     assert (counted.lost or 0) == 0
     assert (counted.twice or 0) <= declared.most_twice
-    said = f"{counted.faults} faults; table.py declares {declared.faults}"
+    said = f"{counted.faults} faults; the page declares {declared.faults}"
     assert counted.faults >= declared.faults if declared.fuzzed else counted.faults == declared.faults, said
     assert (counted.lost is not None) == declared.answers
 
