@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import Queue
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,10 +23,10 @@ from tasks.results.night import Night, all_nights, write
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT, CommandLine, wait_until
+from tests.support.http_server import webhook
 from tests.support.in_process import run
 from tests.support.kept_results import kept_results
 from tests.support.ports import free_ports
-from tests.support.receiver import Receiver, receiving
 from tests.support.schedule import OFTEN, ask, fired
 
 
@@ -36,7 +37,7 @@ class Up:
     shell: CommandLine
     process: "subprocess.Popen[str]"
     ready: dict
-    webhook: Receiver
+    told: Queue
 
     @property
     def urls(self) -> dict[str, str]:
@@ -67,13 +68,13 @@ def answers(url: str) -> bool:
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     prefect, mlflow = free_ports(2)
-    with receiving() as webhook:
-        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: webhook.url})
+    with webhook() as (hook, told):
+        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: hook})
         process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
         line = process.stdout.readline()
         if not line:
             pytest.fail(f"it did not come up: {process.stderr.read()}")
-        yield Up(shell, process, json.loads(line), webhook)
+        yield Up(shell, process, json.loads(line), told)
         if process.poll() is None:
             process.kill()
             process.communicate()
@@ -192,12 +193,10 @@ class TestUp:
             ("CRASHED", "Crashed", "Its process is gone."),
         ):
             _set_state(api, _planned_night(api), type_, name=name, message=message)
-        told = {
-            body["state"]: (path, body) for path, body in (up.webhook.received.get(timeout=60) for _ in "12")
-        }
+        told = {body["state"]: (path, body) for path, body in (up.told.get(timeout=60) for _ in "12")}
         assert set(told) == {"Crashed", "Failed"}, "a red or amber night calls it itself"
         time.sleep(5)
-        assert up.webhook.received.empty()
+        assert up.told.empty()
         path, body = told["Failed"]
         assert path == "/hook/s3cret"
         assert body["text"].endswith(f": Failed. {verdict}")
