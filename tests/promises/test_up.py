@@ -13,9 +13,8 @@ import pytest
 from flows.prefect import up
 from flows.prefect.up import Service, ServiceFailedError, stopping
 from tests.support import in_process
-from tests.support.command_line import ROOT, wait_until
+from tests.support.command_line import ROOT, free_ports, wait_until
 from tests.support.counting import Count
-from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

@@ -70,6 +70,11 @@ ASKED = FewShotQuestion(QUESTION, DEMONSTRATIONS)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
+def stages_run(question_run: QuestionRun) -> int:
+    """Return how many stages of a question ran, restored ones apart."""
+    return sum(not record.restored for record in question_run.records)
+
+
 def sql_reply(sql: str | None) -> str:
     """Reply of a well-behaved model."""
     return json.dumps({"sql": sql})

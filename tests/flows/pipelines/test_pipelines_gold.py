@@ -27,8 +27,7 @@ from tasks.settings.load import load_pipeline_settings
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow
-from tests.support.question_runs import stages_run
-from tests.support.stage_bench import MUSEUM, build, fake_settings
+from tests.support.stage_bench import MUSEUM, build, fake_settings, stages_run
 
 pytestmark = pytest.mark.slow
 

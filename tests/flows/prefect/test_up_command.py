@@ -22,11 +22,11 @@ from flows.prefect.automations import WEBHOOK
 from tasks.results.night import Night, all_nights, write
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT, CommandLine, wait_until
+from tests.support.command_line import ROOT, CommandLine, free_ports, wait_until
 from tests.support.http_server import webhook
 from tests.support.in_process import run
 from tests.support.kept_results import kept_results
-from tests.support.ports import free_ports
+from tests.support.processes import processes_of
 from tests.support.schedule import OFTEN, ask, fired
 
 
@@ -42,19 +42,6 @@ class Up:
     @property
     def urls(self) -> dict[str, str]:
         return {"Prefect": self.ready["prefect"], "MLflow": self.ready["mlflow"]}
-
-
-def processes_of(home: Path) -> dict[int, str]:
-    """Every process that was told of a working folder, with its command."""
-    found = {}
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if (
-                folder.name.isdigit()
-                and f"CROSSCHECK_HOME={home}".encode() in (folder / "environ").read_bytes()
-            ):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
 
 
 def answers(url: str) -> bool:
@@ -107,7 +94,6 @@ def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads processes' environments in /proc")
 class TestUp:
     def test_it_serves_both_uis_on_localhost_and_has_a_worker(self, up: Up) -> None:
         assert up.ready["pid"] == up.process.pid
