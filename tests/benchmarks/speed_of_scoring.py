@@ -16,8 +16,6 @@ before, as pip does when it installs. Seconds depend on what else the machine do
 import asyncio
 import compileall
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,7 +34,7 @@ from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tests.benchmarks.parts import options_of, processor_time
+from tests.benchmarks.parts import options_of, timed
 from tests.support.command_line import CommandLine
 
 EVALUATOR = Path(__file__).with_name("plain_evaluator.py")
@@ -139,18 +137,9 @@ def mlflow_alone(folder: Path) -> None:
     """Print the times of a program that logs one number to MLflow: on a new store and once more."""
     for what in ("new store", "again"):
         seconds, cpu, _ = timed(
-            [sys.executable, str(LOGGING), f"sqlite:///{folder / 'plain.db'}"], os.environ | COMPILED, folder
+            [sys.executable, str(LOGGING), f"sqlite:///{folder / 'plain.db'}"], COMPILED, folder
         )
         print(f"logging one number to MLflow: {what} {seconds:.2f} s (CPU {cpu:.1f} s)", flush=True)
-
-
-def timed(
-    words: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
-) -> tuple[float, float, str]:
-    """Run a command; return its seconds, the processor seconds of all of its processes, and what it printed."""
-    before, started = processor_time(), time.perf_counter()
-    ran = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=True)
-    return time.perf_counter() - started, processor_time() - before, ran.stdout
 
 
 async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], folder: Path) -> None:
