@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -324,9 +325,7 @@ def measure(small: Home, large: Home, given: argparse.Namespace) -> None:
     }
     print(f"{'':24} {'3 nights':>10} {f'{given.nights} nights':>12}  ratio")
     for name, words in commands.items():
-        found = best(
-            given.repeats, lambda: crosscheck(small.path, *words), lambda: crosscheck(large.path, *words)
-        )  # noqa: B023
+        found = best(given.repeats, *(partial(crosscheck, home.path, *words) for home in (small, large)))
         print_line(name, *found)
     pages = mlflow_page(small), mlflow_page(large)
     print_line(f"MLflow's page, {ROWS} runs", *best(3 * given.repeats, *pages))

@@ -193,19 +193,6 @@ def test_a_wrong_key_an_unknown_model_and_an_endpoint_that_is_not_there_end_afte
     assert ran.code == 1 and findings(ran)["reachable"][0] == "no"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "either a BACKBONE or --url"),
-    (("openai", "--url", "http://127.0.0.1:9/v1"), "either a BACKBONE or --url"),
-    (("offline",), "there is no endpoint to check"),
-    (("openai", "--model", "x"), "belong to --url"),
-    (("--url", "http://127.0.0.1:9/v1", "--set", "backbone.seed=1"), "--set changes a BACKBONE"),
-    (("--url", "not a url"), "not a valid address"),
-    (("--url", "http://me:secret@host/v1"), "no user, password"),
-])  # fmt: skip
-def test_bad_input_is_one_message(run_here: Run, arguments: tuple[str, ...], message: str) -> None:
-    run_here("check", *arguments).assert_refused(message)
-
-
 def test_tools_and_text_are_probed_with_the_schema_of_a_stage(run_here: Run, server: FakeOpenAI) -> None:
     arguments = json.dumps({"tables": ["customer"], "columns": ["name"]})
     call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": arguments}}

@@ -14,7 +14,6 @@ from tests.support.command_line import Ran
 from tests.support.demo import write_predictions
 from tests.support.in_process import run
 
-PG, MY = "postgresql://ann:secret@127.0.0.1", f"mysql://ann:secret@{mariadb.HOST}"
 TABLE = "CREATE TABLE item (name VARCHAR(9), price REAL)"
 
 
@@ -38,21 +37,6 @@ def with_password() -> Iterator[str]:
         for host in ("%", "localhost"):
             mariadb.execute(f"SET PASSWORD FOR {name}@'{host}' = PASSWORD('right')")
         yield url
-
-
-@pytest.mark.parametrize(("url", "said"), [
-    (f"{PG}:1/shop", "Check host, port and whether the server runs"),
-    (f"{MY}:1/shop", "Check host, port and whether the server runs"),
-    (f"{PG}:5432x/shop", "Write it as postgresql://user@host:port/database"),
-    (f"{PG}/shop?sslmode=verify-full&sslrootcert=/no/such/file", "Say how to encrypt at the end of the URL"),
-    (f"{PG}/shop?sslmode=sometimes", "sslmode"),
-    (f"{MY}/shop?sslmode=sometimes", "Known are sslmode (disable, prefer"),
-    (MY, "names no database"),
-    ("postgressql://ann:secret@host/shop", 'Did you mean "postgresql://"'),
-    ("oracle://ann:secret@host/shop", "Known: duckdb://"),
-])  # fmt: skip
-def test_a_url_that_cannot_be_used(url: str, said: str) -> None:
-    _refused(url, said)
 
 
 def test_a_role_a_database_or_rights_that_are_not_there(reader: str, with_password: str) -> None:

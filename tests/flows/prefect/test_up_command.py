@@ -131,15 +131,9 @@ class TestUp:
             connection.request(method, path, '{"max_results": 1}', headers)
             assert (connection.getresponse().status != 403) == allowed, (method, path)
 
-    def test_a_second_one_for_the_same_folder_and_a_port_that_is_taken_are_refused(
-        self, up: Up, tmp_path: Path
-    ) -> None:
+    def test_a_second_one_for_the_same_folder_is_refused(self, up: Up) -> None:
+        """A port that is taken is, too: see tests/promises/test_up.py."""
         up.shell.run("up").assert_refused("already runs", up.urls["Prefect"])
-        (free,), port = free_ports(1), up.urls["MLflow"].rpartition(":")[2]
-        other = ("up", "--home", str(tmp_path / "other"), "--prefect-port")
-        run(*other, "1", "--mlflow-port", "1").assert_refused("need two ports")
-        taken = run(*other, str(free), "--mlflow-port", port)
-        assert taken.code == 2 and f"Port {port}" in taken.err and "--mlflow-port" in taken.err
 
     def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
         ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
