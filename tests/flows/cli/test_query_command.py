@@ -169,9 +169,3 @@ def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_
     assert sorted(file.suffix for file in folder.iterdir()) == [".parquet"] * len(views())
     run("export", str(folder)).assert_refused("--overwrite")
     assert run("export", str(folder), "--overwrite").code == 0
-
-
-def test_without_a_warehouse_both_say_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    for arguments in (("query", "SELECT 1"), ("export", str(tmp_path / "x"))):
-        run(*arguments).assert_refused("crosscheck evaluate")
