@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,19 +41,6 @@ def later(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return [first, second.model_copy(update={"started": started})]
 
 
-@pytest.mark.parametrize(("fixed", "broken", "verdict"), [
-    (0, 0, "No difference: both runs are right on the same 30 and wrong on the same 30 of 60 questions."),
-    (1, 0, "Inside the noise: +1.67 points"),
-    (14, 2, " beats "),
-    (2, 14, " by 20.00 points: 95 % interval +"),
-])  # fmt: skip
-def test_the_verdict_is_printed(home: Path, fixed: int, broken: int, verdict: str) -> None:
-    keep(home, later(two_runs(fixed, broken, 60)))
-    ran = run("compare", A, B)
-    assert (ran.code, ran.err) == (0, "")
-    assert verdict in ran.out
-
-
 def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
     warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
     for each in later(two_runs(0, 0, 6)):
@@ -64,16 +50,6 @@ def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> No
     told = run("compare", A, B).out
     assert "Metrics: 1 value equal in both" in told
     assert "chosen" not in told and "better" not in told
-
-
-@pytest.mark.parametrize("names", [
-    (A, B), ("latest~1", "latest"), (A[:17], B[:17]), (MLFLOW[A], MLFLOW[B][:8]),
-])  # fmt: skip
-def test_runs_go_by_many_names(home: Path, names: tuple[str, str]) -> None:
-    keep(home, later(two_runs(3, 1, 20)))
-    found = run("compare", *names, "--json").json
-    assert (found["a"]["run_id"], found["b"]["run_id"]) == (A, B)
-    assert (len(found["result"]["fixed"]), len(found["result"]["broken"])) == (3, 1)
 
 
 def test_the_object_and_the_page_have_every_flip_and_the_text_the_first_ten(
@@ -135,26 +111,19 @@ def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> N
     assert passed in " ".join(ran.out.split())
 
 
-@pytest.mark.parametrize(("change", "arguments", "message"), [
-    ({}, ("nothing", B), 'There is no run "nothing"'),
-    ({}, (f"x{A}", B), f'Did you mean "{A}"'),
-    ({}, ("2026", B), "beginning of 2 runs"),
-    ({}, ("latest~7", B), '"latest~1" is the oldest'),
-    ({}, (A, B, "--rule", "brid"), 'Did you mean "bird"'),
-    ({}, (A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
-    ({}, (A, B, "--fail-if", "better"), "worse"),
-    ({}, (A, B, "--margin", "0"), "0<x<100"),
-    ({}, (A, B, "--margin", "ten"), "is not a valid float"),
-    ({}, (A, A, "--fail-if", "worse"), "The gate cannot decide: A and B are the same run"),
-    ({"revision": "2"}, (A, B), "the revision differs"),
-    ({"benchmark": "other"}, (A, B), "the benchmark differs"),
-    ({"question_sha256": "0"}, (A, B), "sha256 differs"),
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("nothing", B), 'There is no run "nothing"'),
+    ((A, B, "--rule", "brid"), 'Did you mean "bird"'),
+    ((A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
+    ((A, B, "--fail-if", "better"), "worse"),
+    ((A, B, "--margin", "0"), "0<x<100"),
+    ((A, B, "--margin", "ten"), "is not a valid float"),
+    ((A, A, "--fail-if", "worse"), "The gate cannot decide: A and B are the same run"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(
-    home: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
+    home: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    first, second = later(two_runs(3, 1, 20))
-    keep(home, (first, second.model_copy(update=change)))
+    keep(home, later(two_runs(3, 1, 20)))
     run("compare", *arguments).assert_refused(message)
 
 
