@@ -201,17 +201,6 @@ def test_the_line_of_a_command_in_its_group_is_whole(path: str) -> None:
     assert not line.endswith("..."), f"the first sentence of {path} is cut in the list of its group"
 
 
-@pytest.mark.parametrize("arguments", [("nope",), ("runs", "--limit", "x"), ("show",), ("show", "latest")])
-def test_every_error_begins_alike(
-    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = in_process.run(*arguments)
-    assert ran.code == 2
-    assert ran.err.splitlines()[-1].startswith("crosscheck: ")
-    assert "Error:" not in ran.err
-
-
 @pytest.mark.parametrize(
     "group", ["", *(path for path, command in ALL.items() if isinstance(command, click.Group))]
 )
