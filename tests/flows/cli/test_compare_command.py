@@ -10,6 +10,7 @@ import pytest
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.home import Home
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs
@@ -19,15 +20,9 @@ A, B = "20261121-020000-00000a", "20261121-020001-00000b"
 MLFLOW = {A: "9c" * 16, B: "9d" * 16}
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-def keep(home: Path, runs: Sequence[RunRecord]) -> None:
+def keep(home: Home, runs: Sequence[RunRecord]) -> None:
     """Write runs as evaluations do."""
-    warehouse = Warehouse(home / "warehouse.duckdb")
+    warehouse = Warehouse(home.warehouse)
     for each in runs:
         report = report_of(each.rows)
         facts = record_of(each, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run_id)))
@@ -41,8 +36,8 @@ def later(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return [first, second.model_copy(update={"started": started})]
 
 
-def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
-    warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
+def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Home) -> None:
+    warehouse, nothing = Warehouse(home.warehouse), {"correct": 0, "total": 0, "value": None}
     for each in later(two_runs(0, 0, 6)):
         report = report_of(each.rows)
         same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
@@ -53,7 +48,7 @@ def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> No
 
 
 def test_the_object_and_the_page_have_every_flip_and_the_text_the_first_ten(
-    home: Path, tmp_path: Path
+    home: Home, tmp_path: Path
 ) -> None:
     keep(home, later(two_runs(14, 2, 60)))
     ran = run("compare", A, B, "--json", "--html", str(tmp_path / "page.html"))
@@ -87,7 +82,7 @@ def test_the_object_and_the_page_have_every_flip_and_the_text_the_first_ten(
     (14, ("--margin", "1"), 0, "is not excluded, p = 1 (one-sided non-inferiority test, exact, level 0.05)"),
 ])  # fmt: skip
 def test_a_script_can_stop_where_the_second_run_is_worse(
-    home: Path, broken: int, options: tuple[str, ...], code: int, words: str
+    home: Home, broken: int, options: tuple[str, ...], code: int, words: str
 ) -> None:
     keep(home, later(two_runs(0, broken, 60)))
     ran = run("compare", A, B, *options)
@@ -99,7 +94,7 @@ def test_a_script_can_stop_where_the_second_run_is_worse(
     assert (found.json["noninferiority"] is not None) == ("--margin" in options)
 
 
-def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> None:
+def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Home) -> None:
     first, second = later(two_runs(0, 3, 20))
     keep(home, (first, second.model_copy(update={"rows": second.rows[:8]})))
     ran = run("compare", A, B, "--fail-if", "worse")
@@ -121,13 +116,13 @@ def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> N
     ((A, A, "--fail-if", "worse"), "The gate cannot decide: A and B are the same run"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(
-    home: Path, arguments: tuple[str, ...], message: str
+    home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     keep(home, later(two_runs(3, 1, 20)))
     run("compare", *arguments).assert_refused(message)
 
 
-def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path) -> None:
+def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Home) -> None:
     keep(home, later(two_runs(14, 2, 60)))
     lines = run("runs").out.splitlines()
     assert [line.split()[0] for line in lines[2:]] == [B, A]
@@ -139,18 +134,18 @@ def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path)
     run("runs", "--benchmark", f"{known}x").assert_refused(f'Did you mean "{known}"')
 
 
-def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:
+def test_runs_as_json_tell_what_is_not_known_yet(home: Home) -> None:
     assert run("runs", "--json").json == {"runs": [], "total": 0}
     first, second = later(two_runs(14, 2, 60))
     keep(home, (first,))
-    Warehouse(home / "warehouse.duckdb").start(make_run(run_id=B, started=second.started))
+    Warehouse(home.warehouse).start(make_run(run_id=B, started=second.started))
     newest, oldest = run("runs", "--json").json["runs"]
     assert (newest["run_id"], newest["status"], newest["correct"]) == (B, "running", None)
     assert (oldest["mlflow_run_id"], oldest["correct"], oldest["total"]) == (MLFLOW[A], 24, 60)
     assert oldest["started"] == "2026-11-21T02:00:00Z"
 
 
-def test_the_page_is_written_also_when_the_text_goes_to_head(home: Path, tmp_path: Path) -> None:
+def test_the_page_is_written_also_when_the_text_goes_to_head(home: Home, tmp_path: Path) -> None:
     keep(home, later(two_runs(14, 2, 60)))
     page = tmp_path / "page.html"
     command = f'"{sys.executable}" -m flows.cli compare {A} {B} --all --html "{page}" | head -1'

@@ -17,11 +17,6 @@ from tests.support.in_process import run
 TABLE = "CREATE TABLE item (name VARCHAR(9), price REAL)"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture(scope="module")
 def reader() -> Iterator[str]:
     """URL of a PostgreSQL database that one role reads."""

@@ -121,10 +121,7 @@ def test_every_command_has_a_sentence_and_an_example(path: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "line"), sorted(set(examples())))
-def test_an_example_is_a_command_line_that_the_program_takes(
-    place: str, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+def test_an_example_is_a_command_line_that_the_program_takes(place: str, line: str) -> None:
     command, rest = resolve(words_of(line))
     if not isinstance(command, click.Group):
         command.make_context(str(command.name), rest)

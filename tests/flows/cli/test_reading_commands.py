@@ -11,11 +11,11 @@ from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.results.night import write
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
+from tests.support.command_line import ROOT
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.night_samples import a_night
 
-ROOT = Path(__file__).parents[3]
 READ = (
     ("runs",), ("leaderboard",), ("nights", "show"), ("nights", "show", "latest"), ("nights", "baseline"), ("status",),
     ("query", "FROM runs"), ("show", "latest"), ("compare", "latest~1", "latest"), ("tables", "latest"),
@@ -74,11 +74,8 @@ def test_a_command_that_only_reads_loads_neither_prefect_nor_mlflow_nor_settings
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_batches_under_way_are_named_until_their_end_was_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+def test_batches_under_way_are_named_until_their_end_was_seen(home: Home, ended: bool) -> None:
+    with SqliteReplyCache(home.replies) as cache:
         batches = cache.batches("http://provider/v1")
         batches.begin("token", ["a", "b"])
         batches.submitted("token", "batch_0")
