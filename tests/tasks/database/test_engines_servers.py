@@ -22,8 +22,7 @@ from tasks.scoring.execution.rules import DEFAULT_RULES, strict
 from tasks.scoring.metrics.causes import classify_sql
 from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
-from tests.support.engines import SERVERS, database_on, owned, reader_of
-from tests.support.unchanged import verify_unchanged
+from tests.support.engines import SERVERS, database_on, owned, reader_of, verify_unchanged
 
 pytestmark = pytest.mark.slow
 
