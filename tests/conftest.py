@@ -22,11 +22,6 @@ OURS = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option with which `python -m tests.promises` gets the counts."""
-    parser.addoption("--promises", type=Path, help="file for the counts of the tests of promises")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Move every home to a temporary folder and forget the developer's keys and servers.
 
@@ -44,10 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DO_NOT_TRACK"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start the command very often: it is compiled once
     os.environ["OMP_NUM_THREADS"] = "1"  # more threads would wait busily for the processors of other tests
-    if path := config.getoption("--promises"):
-        from tests.support.counting import Collector
-
-        config.pluginmanager.register(Collector(path))
 
 
 @pytest.fixture(autouse=True)

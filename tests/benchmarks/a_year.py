@@ -16,10 +16,8 @@ Finally the large folder is cleaned as a night does (30 days), and its size is p
 import argparse
 import asyncio
 import datetime
-import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +25,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -44,6 +43,7 @@ from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
+from tests.benchmarks.parts import crosscheck, processor_time
 from tests.tasks.results.samples import make_rows, make_run
 
 PIPELINES = ("zero-shot", "few-shot", "rsl-sql")
@@ -53,19 +53,6 @@ ROWS = 9
 DAY = datetime.timedelta(days=1)
 GATE = Gate()
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-CROSSCHECK = (sys.executable, "-m", "flows.cli")
-
-
-def crosscheck(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    return subprocess.run(
-        [*CROSSCHECK, *arguments],
-        env={**os.environ, "CROSSCHECK_HOME": str(home.path)},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
 
 
 def run_of(days: int, pipeline: str) -> RunRecord:
@@ -77,7 +64,7 @@ def run_of(days: int, pipeline: str) -> RunRecord:
 
 def write_nights(home: Home, questions: int) -> None:
     """Write three nights as evaluations do, and run one flow."""
-    crosscheck(home, "evaluate", "--limit", "30", "--pipeline", "rsl-sql")
+    crosscheck(home.path, "evaluate", "--limit", "30", "--pipeline", "rsl-sql")
     warehouse = Warehouse(home.warehouse)
     for days in (3, 2, 1):
         entries = []
@@ -289,16 +276,10 @@ def best(repeats: int, small: Callable[[], object], large: Callable[[], object])
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         for work, found in zip((small, large), times, strict=True):
-            before = cpu_seconds()
+            before = processor_time() + time.process_time()
             work()
-            found.append(cpu_seconds() - before)
+            found.append(processor_time() + time.process_time() - before)
     return min(times[0]), min(times[1])
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and of its children that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 def mlflow_page(home: Home) -> Callable[[], object]:
@@ -346,7 +327,7 @@ def measure(small: Home, large: Home, given: argparse.Namespace) -> None:
     }
     print(f"{'':24} {'3 nights':>10} {f'{given.nights} nights':>12}  ratio")
     for name, words in commands.items():
-        found = best(given.repeats, lambda: crosscheck(small, *words), lambda: crosscheck(large, *words))  # noqa: B023
+        found = best(given.repeats, *(partial(crosscheck, home.path, *words) for home in (small, large)))
         print_line(name, *found)
     pages = mlflow_page(small), mlflow_page(large)
     print_line(f"MLflow's page, {ROWS} runs", *best(3 * given.repeats, *pages))
@@ -362,13 +343,11 @@ def print_line(name: str, small: float, large: float) -> None:
 
 def clean(home: Home) -> None:
     """Clean the folder as the nightly deployment does, and print its size by store."""
-    print("\nbefore `clean --keep 30d`:\n" + crosscheck(home, "status").stdout)
+    print("\nbefore `clean --keep 30d`:\n" + crosscheck(home.path, "status"))
     started = time.perf_counter()
-    print(
-        crosscheck(home, "clean", "--keep", "30d", "--yes").stdout, f"{time.perf_counter() - started:.1f} s"
-    )
-    print("\nafter:\n" + crosscheck(home, "status").stdout)
-    print(crosscheck(home, "clean", "--keep", "30d", "--rows", "--yes").stdout)
+    print(crosscheck(home.path, "clean", "--keep", "30d", "--yes"), f"{time.perf_counter() - started:.1f} s")
+    print("\nafter:\n" + crosscheck(home.path, "status"))
+    print(crosscheck(home.path, "clean", "--keep", "30d", "--rows", "--yes"))
 
 
 if __name__ == "__main__":

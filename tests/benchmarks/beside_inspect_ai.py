@@ -18,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from collections import defaultdict
 from dataclasses import replace
@@ -33,7 +32,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.settings.assemble import benchmark_settings
 from tasks.settings.home import find_conf
 from tests.benchmarks.local_api import local_api, replies_as_in_life
-from tests.benchmarks.parts import local_backbone, processor_time
+from tests.benchmarks.parts import Timed, local_backbone, timed
 from tests.support.command_line import CommandLine
 
 VERSION = "inspect-ai==0.3.285"
@@ -47,18 +46,6 @@ def inspect_program(folder: Path) -> Path:
         venv.create(folder, with_pip=True)
         subprocess.run([folder / "bin" / "pip", "install", "-q", VERSION, "openai"], check=True)
     return folder / "bin" / "inspect"
-
-
-def measure(words: list[str], environment: dict[str, str], folder: Path) -> tuple[float, float]:
-    """Run a program to its end; return its seconds and its seconds of processor time."""
-    before, started = processor_time(), time.monotonic()
-    ended = subprocess.run(
-        words, env={**os.environ, **environment}, cwd=folder, capture_output=True, text=True
-    )
-    seconds, processor = time.monotonic() - started, processor_time() - before
-    if ended.returncode:
-        raise SystemExit(f"{words[:4]}: {ended.stdout[-500:]}{ended.stderr[-2000:]}")
-    return seconds, processor
 
 
 class Questions:
@@ -92,7 +79,7 @@ class Questions:
         """Write the first questions with the prompts that an evaluation has sent."""
         home = self.folder / f"prompts-{count}"
         with local_api(0.0, reply=self.replies) as url:
-            measure(self.evaluate(url, count, home), {}, self.folder)
+            timed(self.evaluate(url, count, home), folder=self.folder)
         prompts: dict[str, list[str]] = defaultdict(list)
         with open_reply_cache(home / "replies.sqlite") as cache:
             for entry in reversed(list(cache.entries())):
@@ -112,7 +99,7 @@ class Questions:
         return file
 
 
-def run_inspect(inspect: Path, file: Path, count: int, url: str, logs: Path) -> tuple[float, float]:
+def run_inspect(inspect: Path, file: Path, count: int, url: str, logs: Path) -> Timed:
     """Have inspect_ai ask and score the questions of a file; check that it did."""
     settings = {"QUESTIONS": str(file), "LOCAL_API_KEY": "none", "LOCAL_BASE_URL": url}
     options = {
@@ -124,7 +111,7 @@ def run_inspect(inspect: Path, file: Path, count: int, url: str, logs: Path) -> 
         "log-format": "json",
     }
     words = [str(inspect), "eval", "inspect_task.py", *(f"--{key}={value}" for key, value in options.items())]
-    measured = measure(words, settings, HERE)
+    measured = timed(words, settings, HERE)
     newest = max(logs.glob("*.json"), key=lambda path: path.stat().st_mtime)
     log = json.loads(newest.read_text(encoding="utf-8"))
     if (log["status"], log["results"]["completed_samples"]) != ("success", count):
@@ -132,20 +119,18 @@ def run_inspect(inspect: Path, file: Path, count: int, url: str, logs: Path) -> 
     return measured
 
 
-def run_round(
-    questions: Questions, file: Path, count: int, inspect: Path, number: int
-) -> dict[str, tuple[float, float]]:
+def run_round(questions: Questions, file: Path, count: int, inspect: Path, number: int) -> dict[str, Timed]:
     """Run every program once."""
     measured, folder = {}, questions.folder
     with local_api(1.0, reply=questions.replies) as url:
         plain = [sys.executable, str(HERE / "plain_harness.py"), str(file), url, str(IN_FLIGHT)]
-        measured["plain loop"] = measure(plain, {}, folder)
+        measured["plain loop"] = timed(plain, folder=folder)
         if questions.pipeline in ("zero-shot", "few-shot"):
             measured["inspect_ai"] = run_inspect(inspect, file, count, url, folder / "logs")
         home = folder / f"home-{count}-{number}"
-        measured["Crosscheck, fresh folder"] = measure(questions.evaluate(url, count, home), {}, folder)
+        measured["Crosscheck, fresh folder"] = timed(questions.evaluate(url, count, home), folder=folder)
         anew = ("--set", "backbone.epoch=anew")
-        measured["Crosscheck"] = measure(questions.evaluate(url, count, home, *anew), {}, folder)
+        measured["Crosscheck"] = timed(questions.evaluate(url, count, home, *anew), folder=folder)
     return measured
 
 

@@ -2,6 +2,7 @@ r"""How time and memory grow with the number of questions and the width of schem
 
     python tests/benchmarks/growth.py --schemas                       # 10 to 12,000 columns, in this process
     python tests/benchmarks/growth.py --questions 100 1000 10000 --data FOLDER [--pipeline zero-shot]
+    python tests/benchmarks/growth.py --again 1534 --failed 50 --data FOLDER
 
 With `--schemas` every pipeline answers questions on databases of 10, 100, 1,000, 3,000 and 12,000 columns with a model that
 replies at once, its context being 32,768 tokens. It prints milliseconds of CPU per question, per column too, and the
@@ -9,6 +10,10 @@ largest prompt in bytes.
 
 With `--questions` a benchmark of as many questions, made of Spider dev's, is evaluated against a local API that answers
 at once. It prints the highest resident memory of the evaluating process, and the CPU per question.
+
+With `--again` such a benchmark is evaluated three times: the API closes the connection of every request of some questions,
+which fail; answers them, so that only these are asked again; and is not asked at all. It prints of each command the
+seconds, the seconds of CPU of it and of Prefect's server, and the paid calls.
 """
 
 import argparse
@@ -21,6 +26,9 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -39,8 +47,7 @@ from tasks.settings.load import load_pipeline_settings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.schema_prompt import schema_room
 from tests.benchmarks.parts import local_backbone, options_of
-from tests.benchmarks.speed_of_a_second_run import synthetic
-from tests.benchmarks.speed_of_an_evaluation import measure
+from tests.benchmarks.speed_of_an_evaluation import Measured, measure
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
 
@@ -49,6 +56,7 @@ PER_TABLE = 10
 CONTEXT_TOKENS = 32_768
 PIPELINES = ("few-shot", "rsl-sql", "dac", "sea-sql")
 REPEATS = 5
+FAILING = "Will this fail?"
 QUESTION = "What is the value of attribute 3 for the item with the highest attribute 5?"
 SQL = "SELECT attribute_3 FROM table_0 ORDER BY attribute_5 DESC LIMIT 1"
 REPLY = {
@@ -127,6 +135,39 @@ async def answers(name: str, database: Database, workers: SqlWorkers, folder: Pa
     return sum(times[1:]) / (REPEATS - 1), backbone.largest
 
 
+def synthetic(data: Path, folder: Path, questions: int, failing: int) -> Path:
+    """Make a benchmark in Spider's layout; return its YAML file."""
+    spider, target = data / "spider", folder / "data" / "many"
+    target.mkdir(parents=True)
+    for name in ("database", "tables.json", "train.json", "train_gold.sql"):
+        (target / name).symlink_to((spider / name).resolve())
+    there = {path.parent.name for path in (spider / "database").glob("*/*.sqlite")}
+    known = [each for each in json.loads((spider / "dev.json").read_text()) if each["db_id"] in there]
+    made: list[dict[str, Any]] = []
+    for number in range(questions):
+        suffix = f" ({number // len(known) + 1})" if number >= len(known) else ""
+        suffix += f" {FAILING}" if number < failing else ""
+        made.append(
+            {**known[number % len(known)], "question": known[number % len(known)]["question"] + suffix}
+        )
+    (target / "dev.json").write_text(json.dumps(made))
+    file = folder / "many.yaml"
+    settings = {"layout": "spider", "folder": "many", "questions": "dev.json", "tables": "tables.json"}
+    settings |= {"databases": "database", "train": "train.json", "train_gold": "train_gold.sql"}
+    settings |= {"revision": "1.0", "rule": "spider", "timeout_s": 60, "description": "Spider dev"}
+    file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return file
+
+
+def evaluate(server: FakeOpenAI, folder: Path, benchmark: Path, pipeline: str) -> Measured:
+    """Evaluate a benchmark in a folder, 128 requests in flight."""
+    backbone = local_backbone(folder, server.base_url, concurrency=128, retries=0)
+    return measure(
+        CommandLine(folder / "home"), "evaluate", "--backbone", backbone, "--benchmark", str(benchmark), "--json",
+        "--pipeline", pipeline, "--data", str(folder / "data"), "--again",
+    )  # fmt: skip
+
+
 def questions(given: argparse.Namespace) -> None:
     """Print memory and CPU by number of questions."""
     for count in given.questions:
@@ -134,12 +175,7 @@ def questions(given: argparse.Namespace) -> None:
             server.keep = False
             server.answer = lambda body: '{"sql": "SELECT 1"}'
             benchmark = synthetic(Path(given.data), Path(folder), count, 0)
-            backbone = local_backbone(Path(folder), server.base_url, concurrency=128)
-            command = CommandLine(Path(folder) / "home")
-            ran = measure(
-                command, "evaluate", "--backbone", backbone, "--benchmark", str(benchmark), "--json",
-                "--pipeline", given.pipeline, "--data", str(Path(folder) / "data"),
-            )  # fmt: skip
+            ran = evaluate(server, Path(folder), benchmark, given.pipeline)
             print(
                 f"{count:6,} questions, {ran.result['cost']['calls']:,} calls: {ran.memory_mb:,.0f} MB at most, "
                 f"CPU {1000 * ran.cpu_s / count:.1f} ms per question, Prefect's server "
@@ -148,16 +184,43 @@ def questions(given: argparse.Namespace) -> None:
             )
 
 
+def again(given: argparse.Namespace) -> None:
+    """Print what the same evaluation takes after failures, and once more."""
+    with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
+        server.keep = False
+        broken = True
+
+        def answer(body: dict[str, Any]) -> str:
+            if broken and FAILING in str(body["messages"]):
+                raise ConnectionError
+            return '{"sql": "SELECT 1"}'
+
+        server.answer = answer
+        benchmark = synthetic(Path(given.data), Path(folder), given.again, given.failed)
+        for what in ("first run", "failed questions asked again", "second run"):
+            ran = evaluate(server, Path(folder), benchmark, given.pipeline)
+            broken = False
+            print(
+                f"{what:30} {ran.seconds:6.1f} s, CPU {ran.cpu_s:6.1f} s, Prefect's server {ran.server_cpu_s:5.1f} s; "
+                f"{ran.result['cost']['calls']} calls, {ran.result['questions']} questions",
+                flush=True,
+            )
+
+
 def main() -> None:
     options = options_of(__doc__)
     options.add_argument("--schemas", action="store_true")
     options.add_argument("--questions", type=int, nargs="*", default=[])
+    options.add_argument("--again", type=int, metavar="QUESTIONS")
+    options.add_argument("--failed", type=int, default=50)
     options.add_argument("--pipeline", default="rsl-sql")
     options.add_argument("--data", default="data", help="folder of the benchmarks' files")
     given = options.parse_args()
-    if given.schemas or not given.questions:
+    if given.schemas or not (given.questions or given.again):
         asyncio.run(schemas())
     questions(given)
+    if given.again:
+        again(given)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import argparse
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from flows.prefect.settings import CLIENT, apply, local_settings
 from tasks.results.night import all_nights, judge
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
+from tests.benchmarks.parts import crosscheck
 from tests.flows.conftest import answer_as_offline
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.noisy_model import NoisyModel
@@ -55,14 +56,23 @@ def remembering(answer: Callable[[Body], str]) -> Callable[[Body], str]:
     return remember
 
 
-def crosscheck(*arguments: str) -> dict[str, object]:
-    """Run a command and return its JSON."""
-    command = [sys.executable, "-m", "flows.cli", *arguments, "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise SystemExit(ran.stderr)
-    found: dict[str, object] = json.loads(ran.stdout)
-    return found
+def prepared(folder: Path, server: FakeOpenAI) -> tuple[Home, str]:
+    """Make a working folder that this process uses, and the settings of a model at a server."""
+    home, backbone = Home(folder / "home"), folder / "hosted.yaml"
+    home.path.mkdir()
+    os.environ["CROSSCHECK_HOME"] = str(home.path)
+    backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
+    return home, str(backbone)
+
+
+@contextmanager
+def prefect_server(home: Home) -> Iterator[None]:
+    """Run Prefect's server for nights in this process."""
+    os.environ.update(local_settings(home))
+    apply({**local_settings(home), **CLIENT})
+    with LocalServer(home) as server:
+        server.wait()
+        yield
 
 
 async def run_nights(backbone: str, nights: int) -> None:
@@ -78,24 +88,16 @@ async def run_nights(backbone: str, nights: int) -> None:
 def measure(text_rate: float, nights: int, repeats: int) -> None:
     """Simulate a model with this noise, and print what its nights were."""
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
-        home = Home(Path(folder) / "home")
-        home.path.mkdir()
-        os.environ["CROSSCHECK_HOME"] = str(home.path)
+        home, backbone = prepared(Path(folder), server)
         server.answer = NoisyModel(remembering(answer_as_offline), text_rate)
-        backbone = Path(folder) / "noisy.yaml"
-        backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
-        words = ("--backbone", str(backbone), "--pipeline", "few-shot", "--repeats", str(repeats))
-        found = crosscheck("evaluate", *words)["noise"]
-        assert isinstance(found, dict)
+        words = ("--backbone", backbone, "--pipeline", "few-shot", "--repeats", str(repeats), "--json")
+        found = json.loads(crosscheck(home.path, "evaluate", *words))["noise"]
         print(
             f"SQL texts that change: {100 * text_rate:.1f} %, verdicts that flip: "
             f"{100 * found['flip_rate']:.2f} % (at most {100 * found['flip_bound']:.2f} %), {repeats} repeats"
         )
-        os.environ.update(local_settings(home))
-        apply({**local_settings(home), **CLIENT})
-        with LocalServer(home) as prefect:
-            prefect.wait()
-            asyncio.run(run_nights(str(backbone), nights))
+        with prefect_server(home):
+            asyncio.run(run_nights(backbone, nights))
         judged = all_nights(home)
         tested = [entry for night in judged for entry in night.entries if entry.comparison]
         decided = sum(bool(entry.noise and entry.noise.decides) for entry in tested)

@@ -11,17 +11,13 @@ import argparse
 import asyncio
 import hashlib
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.prefect.server import LocalServer
-from flows.prefect.settings import CLIENT, apply, local_settings
-from tasks.settings.home import Home
-from tests.benchmarks.noisy_nights import BACKBONE
+from tests.benchmarks.noisy_nights import prefect_server, prepared
 from tests.flows.conftest import answer_as_offline
 from tests.support.fake_openai import Body, FakeOpenAI
 
@@ -79,19 +75,12 @@ def main() -> None:
     parser.add_argument("--changed", type=float, default=0.1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
-        home = Home(Path(folder) / "home")
-        home.path.mkdir()
-        os.environ["CROSSCHECK_HOME"] = str(home.path)
+        home, backbone = prepared(Path(folder), server)
         server.answer = model = Model(given.changed)
-        backbone = Path(folder) / "hosted.yaml"
-        backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
-        os.environ.update(local_settings(home))
-        apply({**local_settings(home), **CLIENT})
         before: dict[str, float] = {}
-        with LocalServer(home) as prefect:
-            prefect.wait()
+        with prefect_server(home):
             for model.night in range(given.nights):
-                asyncio.run(run_night(str(backbone), f"n{model.night}"))
+                asyncio.run(run_night(backbone, f"n{model.night}"))
                 after = sizes(home.path)
                 added = {name: size - before.get(name, 0.0) for name, size in after.items()}
                 parts = ", ".join(

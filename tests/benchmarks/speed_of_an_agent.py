@@ -12,14 +12,12 @@ import os
 import sqlite3
 import sys
 import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.parts import local_backbone, options_of, processor_time
+from tests.benchmarks.parts import local_backbone, options_of, timed
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, tool_calls
 
@@ -39,18 +37,12 @@ def model(turns: int, body: Body) -> Behaviour:
     return tool_calls(("run_sql" if turn < turns else "submit", json.dumps({"sql": sql})))
 
 
-def timed(name: str, command: CommandLine, turns: int, *arguments: str) -> None:
+def evaluate(name: str, command: CommandLine, turns: int, *arguments: str) -> None:
     """Run a command, and print its times."""
-    before, started = processor_time(), time.monotonic()
-    process = command.start_anew(*arguments)
-    out, err = process.communicate(timeout=3600)
-    total, cpu = time.monotonic() - started, processor_time() - before
-    if process.returncode:
-        sys.exit(err)
-    found: dict[str, Any] = json.loads(out)
-    taken = found["scored"] * turns
-    print(f"{name:12} {found['scored']} questions of {turns} turns, {total:6.1f} s, CPU {cpu:6.1f} s, "
-          f"{1000 * cpu / taken:.2f} ms a turn", flush=True)  # fmt: skip
+    ran = timed(command.command(*arguments), command.all_of_environment, command.cwd)
+    scored = json.loads(ran.out)["scored"]
+    print(f"{name:12} {scored} questions of {turns} turns, {ran.seconds:6.1f} s, CPU {ran.cpu_s:6.1f} s, "
+          f"{1000 * ran.cpu_s / (scored * turns):.2f} ms a turn", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -68,18 +60,18 @@ def main() -> None:
         settings = {"response_mode": "text", "concurrency": given.in_flight}
         backbone = local_backbone(Path(folder), server.base_url, **settings)
         command = CommandLine(Path(folder) / "home")
-        evaluate = (
+        words = (
             "evaluate", "--json", "--again", "--benchmark", given.benchmark, "--data", given.data,
             "--backbone", backbone, "--pipeline", "agent", "--limit", given.limit,
             "--set", f"pipeline.limits.turns={given.turns + 3}",
         )  # fmt: skip
-        timed("first", command, given.turns, *evaluate)
+        evaluate("first", command, given.turns, *words)
         for name, (table, column) in SIZES.items():
             with closing(sqlite3.connect(command.home / name)) as connection:
                 sizes = f"SELECT count(*), avg(length({column})), max(length({column})) FROM {table}"
                 count, mean, most = connection.execute(sizes).fetchone()
             print(f"{name:16} {count:,} turns, {mean:,.0f} bytes a turn, at most {most:,}")
-        timed("once more", command, given.turns, *evaluate)
+        evaluate("once more", command, given.turns, *words)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ r"""How fast SQL is executed and scored beside the plain way. A script, not a te
 - score: the command on a fresh working folder and once more, beside an evaluator in one process as BIRD's official one
   works (`plain_evaluator.py`): BIRD's published predictions on superhero, golds of superhero changed in 4,829 ways, and
   8,500 golds of Spider against themselves;
-- logging: a program that only logs one number to MLflow (`plain_logging.py`), on a new store and once more: what a
+- logging: a program that only logs one number to MLflow, on a new store and once more: what a
   run in MLflow takes without Crosscheck;
 - judging: pairs a second of the last ones, without the command around it.
 
@@ -16,8 +16,6 @@ before, as pip does when it installs. Seconds depend on what else the machine do
 import asyncio
 import compileall
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,11 +34,20 @@ from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tests.benchmarks.parts import options_of, processor_time
+from tests.benchmarks.parts import options_of, timed
 from tests.support.command_line import CommandLine
 
 EVALUATOR = Path(__file__).with_name("plain_evaluator.py")
-LOGGING = Path(__file__).with_name("plain_logging.py")
+LOGGING = """
+import sys
+from mlflow import MlflowClient
+client = MlflowClient(sys.argv[1])
+known = client.get_experiment_by_name("plain")
+experiment = known.experiment_id if known else client.create_experiment("plain")
+run = client.create_run(experiment).info.run_id
+client.log_metric(run, "right", 1.0)
+client.set_terminated(run)
+"""
 COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
@@ -139,18 +146,9 @@ def mlflow_alone(folder: Path) -> None:
     """Print the times of a program that logs one number to MLflow: on a new store and once more."""
     for what in ("new store", "again"):
         seconds, cpu, _ = timed(
-            [sys.executable, str(LOGGING), f"sqlite:///{folder / 'plain.db'}"], os.environ | COMPILED, folder
+            [sys.executable, "-c", LOGGING, f"sqlite:///{folder / 'plain.db'}"], COMPILED, folder
         )
         print(f"logging one number to MLflow: {what} {seconds:.2f} s (CPU {cpu:.1f} s)", flush=True)
-
-
-def timed(
-    words: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
-) -> tuple[float, float, str]:
-    """Run a command; return its seconds, the processor seconds of all of its processes, and what it printed."""
-    before, started = processor_time(), time.perf_counter()
-    ran = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=True)
-    return time.perf_counter() - started, processor_time() - before, ran.stdout
 
 
 async def judging(pairs: list[tuple[str, str, str]], files: Mapping[str, Path], folder: Path) -> None:

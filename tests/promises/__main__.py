@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.table import Table
@@ -16,11 +17,14 @@ def main(arguments: list[str]) -> int:
     """Run, print, and return pytest's exit code, or 1 if a promise was not counted."""
     as_json = "--json" in arguments
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "counts.json"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "promise", f"--promises={path}"]
+        path = Path(folder) / "tests.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "promise", f"--junitxml={path}"]
+        command += ["-o", "junit_family=legacy"]
         options = [argument for argument in arguments if argument != "--json"]
         ran = subprocess.run([*command, *options], stdout=sys.stderr, check=False)
-        counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        properties = ElementTree.parse(path).iter("property") if path.exists() else ()
+        rows = [json.loads(each.attrib["value"]) for each in properties if each.attrib["name"] == "promise"]
+    counts = {row["promise"]: row for row in rows}
     if as_json:
         print(json.dumps(counts, indent=1))
     else:

@@ -1,28 +1,35 @@
 """Processes that die or are stopped: the same command continues, to the table of an undisturbed run."""
 
+import os
 import random
 import shutil
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
+from typing import Any
+from unittest import mock
 
 import pytest
 from mlflow import MlflowClient
 
+from flows.evaluate.working_folder import open_folder
 from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.choices import Keep
+from tasks.settings.home import Home
+from tests.flows.cli.old_folder import make_folder
 from tests.promises.test_secrets import CANARY
-from tests.support.command_line import CommandLine, finish
+from tests.support.command_line import CommandLine, Ran, finish, start_module
 from tests.support.counting import Count
-from tests.support.death import LOGGING, Deaths, moment, same
-from tests.support.fake_openai import FakeOpenAI, error
-from tests.support.killed import Series, evaluate_with_failures, kinds
+from tests.support.death import ASKING, BEFORE, SCORING, Deaths, Moment, same
+from tests.support.demo import demo_questions
+from tests.support.fake_openai import Body, FakeOpenAI, error
 
 pytestmark = pytest.mark.slow
 
 ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))
 """SIGHUP: the terminal closes; SIGINT: Ctrl-C."""
-KILLS = {"re-run": 1, "night": 1, "clean": 1}
 
 
 @pytest.mark.promise("death")
@@ -51,7 +58,7 @@ def test_the_same_command_continues_after_any_death(
     rng = random.Random(11)
     for how in ENDS:
         with count.fault(" ".join(each.name for each in how)):
-            deaths.die(how, moment(rng, requests // len(ENDS)))
+            deaths.die(how, Moment("", rng.randrange(requests // len(ENDS)), rng.random() * 0.3))
     last = deaths.finish()
     assert last.code == undisturbed.code == 0, last.err
     assert same(last) == same(undisturbed)
@@ -71,6 +78,32 @@ def test_the_same_command_continues_after_any_death(
     assert set(ends) <= {"FINISHED", "KILLED"} and "FINISHED" in ends
 
 
+class NightLine(CommandLine):
+    """Runs nights, each a process."""
+
+    def start(self, *arguments: str) -> Any:
+        return start_module("tests.support.night_process", arguments, self.all_of_environment, self.cwd)
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A kind of process that is killed.
+
+    Attributes:
+        arguments: what starts it, and continues it.
+        folder: what its working folder is copied from.
+        found: what it came to, from how its last process ended.
+        phases: what it does; it is killed in one of them, at random.
+        line: the class that starts it.
+    """
+
+    arguments: tuple[str, ...]
+    folder: Path
+    found: Callable[[Ran], Any]
+    phases: tuple[str, ...] = (BEFORE, ASKING, SCORING)
+    line: type[CommandLine] = CommandLine
+
+
 @pytest.mark.promise("killed")
 def test_reruns_nights_and_cleanings_continue_after_sigkill(
     crosscheck: CommandLine,
@@ -80,20 +113,75 @@ def test_reruns_nights_and_cleanings_continue_after_sigkill(
     count: Count,
     tmp_path: Path,
 ) -> None:
+    home, evaluated, old = crosscheck.home, tmp_path / "evaluated", tmp_path / "old"
     model.latency = 0.2
-    there = kinds(built_demo, tmp_path, backbone_file, crosscheck.home, 3)
-    evaluate_with_failures(crosscheck, model, there["evaluation"], tmp_path / "evaluated", 3)
+    evaluate_with_failures(crosscheck, built_demo, model, backbone_file)
+    shutil.copytree(home, evaluated)
+    with mock.patch.dict(os.environ):  # MLflow's client notes its store there
+        make_folder(Home(old))
+    clean = ("clean", "--keep", "30d", "--keep-runs", "1", "--rows", "--yes", "--json")
+    night = (backbone_file, "3", "zero-shot", "few-shot")
+    there = {
+        "re-run": Killed(("rerun", "latest", "--json"), evaluated, same),
+        "night": Killed(night, built_demo, of_night, line=NightLine),
+        "clean": Killed(clean, old, lambda ran: left_in(home), ("removing", "shrinking")),
+    }
     rng = random.Random(11)
-    for kind, kills in KILLS.items():
-        # Logging is killed in the long series: it may end here before its moment has come.
-        killed = replace(there[kind], phases=tuple(each for each in there[kind].phases if each != LOGGING))
-        series = Series(killed, killed.line(crosscheck.home, crosscheck.environment), model)
-        outcome = series.kill(rng, kills)
-        for number in range(kills):
-            with count.fault(f"{kind}, kill {number}"):
-                assert outcome.difference == ""
-        count.answers(lost=outcome.deaths.lost, twice=outcome.deaths.twice)
-        assert outcome.kills or kind == "clean", "each ended before it was killed"
+    for kind, killed in there.items():
+
+        def begin(killed: Killed = killed) -> Deaths:
+            model.requests.clear()
+            shutil.rmtree(home)
+            shutil.copytree(killed.folder, home)
+            return Deaths(killed.line(home, crosscheck.environment), model, killed.arguments)
+
+        undisturbed = begin()
+        ended = undisturbed.finish()
+        assert ended.code == 0, ended.err
+        wanted = killed.found(ended)
+        requests = len({str(each.body["messages"]) for each in model.requests})
+        phase = rng.choice(killed.phases)
+        moment = Moment(phase, 0, rng.random() * undisturbed.took.get(phase, 0.5))
+        if phase == ASKING:
+            moment = Moment(phase, rng.randint(1, requests), rng.random() * model.latency)
+        deaths = begin()
+        deaths.conversations = requests
+        with count.fault(kind):
+            was_alive = deaths.die((SIGKILL,), moment)
+            assert was_alive or kind == "clean", "it ended before it was killed"
+            ended = deaths.finish()
+            assert ended.code == 0, ended.err
+            assert killed.found(ended) == wanted
+        count.answers(lost=deaths.lost, twice=deaths.twice)
+
+
+def evaluate_with_failures(line: CommandLine, built: Path, server: FakeOpenAI, backbone: str) -> None:
+    """Evaluate three questions with a server that drops the connection on every second of them."""
+    shutil.copytree(built, line.home, dirs_exist_ok=True)
+    failing = [each["question"] for each in demo_questions(line.home)][:3:2]
+    ordinary = server.answer
+
+    def answer(body: Body) -> str:
+        if any(text in body["messages"][-1]["content"] for text in failing):
+            raise ConnectionError
+        return ordinary(body)
+
+    server.answer = answer
+    ran = line.run("evaluate", "--backbone", backbone, "--limit", "3", "--json")
+    server.answer = ordinary
+    assert ran.code == 3, ran.err
+
+
+def of_night(ran: Ran) -> Any:
+    names = ("pipeline", "correct", "total", "retryable", "failures", "verdict", "baseline")
+    entries = [entry["run"] | entry for entry in ran.json["entries"]]
+    return [{name: entry[name] for name in names} for entry in entries]
+
+
+def left_in(home: Path) -> Any:
+    """Return what is left in a cleaned folder: the counts of its stores."""
+    holdings = open_folder(Home(home), Keep(age="30d", runs=1, rows=True)).holdings()
+    return {each.name: each.counts for each in holdings if each.name not in ("Prefect", "logs")}
 
 
 @pytest.mark.promise("together")

@@ -17,9 +17,9 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tasks.sql.parsing import parse
 from tests.support.counting import Count
+from tests.support.engines import verify_unchanged
 from tests.support.hostile import Statement, executed, held, statements, written_out
 from tests.support.processes import cpu_of_children
-from tests.support.unchanged import verify_unchanged
 from tests.tasks.database.conftest import CONTENT, build_database
 from tests.tasks.sql.test_sql_limits import FUNCTIONS
 

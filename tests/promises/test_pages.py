@@ -1,4 +1,4 @@
-"""The table of docs/promises.md, and what SECURITY.md says, held against the code."""
+"""The promises of docs/promises.md, and what SECURITY.md says, held against the code."""
 
 import re
 import socket
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.promises.table import PROMISES, table_of_promises
+from tests.promises.table import PROMISES
 from tests.support.command_line import ROOT
 from tests.support.offline_run import offline_run
 
@@ -23,8 +23,9 @@ KNOWN = {
 }
 
 
-def test_the_page_has_the_table_of_the_promises() -> None:
-    assert table_of_promises() in (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+def test_every_row_of_the_page_is_read() -> None:
+    page = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    assert page.count("\n| ") == len(PROMISES) + 1, "a row of the table has another form"
 
 
 def test_every_promise_has_its_test() -> None:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import in_process
-from tests.support.command_line import PIPES, CommandLine, Ran, finish, served
+from tests.support.command_line import PIPES, CommandLine, Ran, finish, served, start_module
 from tests.support.disk import Disk, ext4, mounted
 from tests.support.fake_openai import FakeOpenAI
 
@@ -218,35 +217,23 @@ def test_no_command_ends_with_an_internal_error_on_a_full_disk(
     assert len(model.requests) == paid
 
 
-NIGHT = """
-import asyncio, sys
-from flows.prefect.settings import CLIENT, apply
-apply(CLIENT)
-from flows.evaluate.forms import Matrix
-from flows.matrix.nightly import nightly
-matrix = Matrix(backbones=[sys.argv[1]], pipelines=["zero-shot"], limit=24)
-state = asyncio.run(nightly(matrix, night="night", return_state=True))
-print(state.type.value, state.message)
-"""
-
-
 def test_a_night_on_a_disk_that_fills_fails_with_one_message(
     disk: Disk, prefect_server: str, backbone_file: str, long_replies: FakeOpenAI
 ) -> None:
     line = served(disk.folder / "home", prefect_server)
-    command = [sys.executable, "-c", NIGHT, backbone_file]
-
-    def start() -> "subprocess.Popen[str]":
-        return subprocess.Popen(command, cwd=line.cwd, env=line.all_of_environment, **PIPES)
-
-    process = start()
+    night = (
+        "tests.support.night_process",
+        (backbone_file, str(QUESTIONS), "zero-shot"),
+        line.all_of_environment,
+    )
+    process = start_module(*night)
     long_replies.wait_for(8)
     with disk.full():
         ran = finish(process)
-    assert "FAILED " in ran.out and "No space left on device" in ran.out, ran.out + ran.err
+    assert "FAILED " in ran.err and "No space left on device" in ran.err, ran.out + ran.err
     assert "Traceback" not in ran.out + ran.err
-    again = finish(start())
-    assert "COMPLETED " in again.out, again.out + again.err
+    again = finish(start_module(*night))
+    assert "COMPLETED " in again.err, again.out + again.err
     bought = bought_from(long_replies)
     assert len(bought) == QUESTIONS == len(long_replies.requests)
 

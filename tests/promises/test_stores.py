@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -181,31 +182,11 @@ STORES = (
 )  # fmt: skip
 
 
-def random_bytes(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
-
-
 def garbage_inside(path: Path) -> None:
     content = bytearray(path.read_bytes())
     start = min(4096, len(content) // 2)
     content[start:] = random.Random(2).randbytes(len(content) - start)
     path.write_bytes(content)
-
-
-def cut_in_half(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def cut_in_the_header(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:50])
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def other_text(path: Path) -> None:
-    path.write_text("the file of another program " * 400)
 
 
 def other_sqlite(path: Path) -> None:
@@ -239,10 +220,18 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
-DAMAGES = (
-    random_bytes, garbage_inside, cut_in_half, cut_in_the_header, emptied, other_text, other_sqlite, other_duckdb,
-    newer_layout, a_folder,
-)  # fmt: skip
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "random_bytes": lambda path: path.write_bytes(random.Random(1).randbytes(path.stat().st_size)),
+    "garbage_inside": garbage_inside,
+    "cut_in_half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "cut_in_the_header": lambda path: os.truncate(path, 50),
+    "emptied": lambda path: os.truncate(path, 0),
+    "other_text": lambda path: path.write_text("the file of another program " * 400),
+    "other_sqlite": other_sqlite,
+    "other_duckdb": other_duckdb,
+    "newer_layout": newer_layout,
+    "a_folder": a_folder,
+}
 
 
 @contextmanager
@@ -267,19 +256,19 @@ def test_a_damaged_store_is_set_aside_or_named_and_paid_replies_stay(
         whole = tmp_path / "whole" / store.file
         whole.parent.mkdir(exist_ok=True)
         store.fill(whole)
-        for spoil in DAMAGES:
-            if spoil is a_folder and store.file in INSIDE:
+        for damage, spoil in DAMAGES.items():
+            if damage == "a_folder" and store.file in INSIDE:
                 continue
-            home = tmp_path / f"{store.file}-{spoil.__name__}"
+            home = tmp_path / f"{store.file}-{damage}"
             home.mkdir()
             path = home / store.file
             shutil.copy(whole, path)
             spoil(path)
             before = path.read_bytes() if path.is_file() else b""
-            with count.fault(f"{store.file} {spoil.__name__}"), one_message(path):
+            with count.fault(f"{store.file} {damage}"), one_message(path):
                 store.use(path)
                 if store.anew and (aside := list(home.glob(f"{store.file}.damaged-*"))):
                     assert aside[0].stat().st_size >= len(before)
-            if not store.anew and before and path.is_file() and spoil is not emptied:
-                assert path.stat().st_size >= len(before), f"{store.file} {spoil.__name__} was overwritten"
+            if not store.anew and before and path.is_file() and damage != "emptied":
+                assert path.stat().st_size >= len(before), f"{store.file} {damage} was overwritten"
     count.answers(lost=REPLIES - stored_replies(replies))

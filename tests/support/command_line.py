@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,13 @@ def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
     home = tmp_path / "home"
     home.mkdir()
     return served(home, prefect_server)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return so many ports of this machine that nobody listens on."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def wait_until(condition: Any, timeout: float = 300, pause: float = 0.05) -> None:

@@ -6,21 +6,18 @@
             with count.fault(repr(text)):
                 ...assert what is promised...
 
-All faults of a test are tried, then the failed ones are listed. What was counted must equal what
-`tests/promises/table.py` declares, from which the table of docs/promises.md is filled.
+All faults of a test are tried, then the failed ones are listed. What was counted must equal what the table of
+docs/promises.md declares.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import pytest
 
 from tests.promises.table import PROMISES
-
-_PROPERTY = "promise"
 
 
 @dataclass
@@ -68,36 +65,16 @@ class Count:
 
 
 @pytest.fixture
-def count(request: pytest.FixtureRequest) -> Iterator[Count]:
+def count(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Iterator[Count]:
     """Counter of the test's promise; fails the test unless all faults were survived and as many as declared."""
     marker = request.node.get_closest_marker("promise")
     counted = Count(marker.args[0])
     declared = PROMISES[counted.promise]
     yield counted
-    row = asdict(counted)
-    request.node.user_properties.append((_PROPERTY, json.dumps(row)))
+    record_property("promise", json.dumps(asdict(counted)))
     assert counted.failures == [], "\n".join(counted.failures)
     assert (counted.lost or 0) == 0
     assert (counted.twice or 0) <= declared.most_twice
-    said = f"{counted.faults} faults; table.py declares {declared.faults}"
+    said = f"{counted.faults} faults; the page declares {declared.faults}"
     assert counted.faults >= declared.faults if declared.fuzzed else counted.faults == declared.faults, said
     assert (counted.lost is not None) == declared.answers
-
-
-class Collector:
-    """Collects the counts of all tests, from xdist's workers too, and prints or writes them at the end."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._rows: dict[str, dict[str, object]] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
-            for name, value in report.user_properties:
-                if name == _PROPERTY:
-                    row = json.loads(str(value))
-                    self._rows[row["promise"]] = row
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._path is not None:
-            self._path.write_text(json.dumps(self._rows, indent=1), encoding="utf-8")

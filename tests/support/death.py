@@ -1,13 +1,11 @@
 """Commands that are killed and given again, and what that cost: answers lost, stored answers asked for again."""
 
 import os
-import random
 import select
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,8 +59,7 @@ class Deaths:
         lost: answers that were in the reply cache and are there no more.
         twice: answers that were in the reply cache and were asked for again.
         in_flight: requests that were sent again and had not been stored.
-        moments: what the processes were doing when they were killed.
-        took: seconds that the last process spent on each of that.
+        took: seconds that the last process spent in each phase.
         said: what the processes printed.
         titles: command lines of the processes, and the environments of those that run SQL, looked at twice a
             second.
@@ -76,7 +73,6 @@ class Deaths:
     lost: int = 0
     twice: int = 0
     in_flight: int = 0
-    moments: Counter[str] = field(default_factory=Counter)
     took: dict[str, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     titles: set[str] = field(default_factory=set)
@@ -92,23 +88,11 @@ class Deaths:
 
     def die(self, how: Sequence[signal.Signals], moment: Moment) -> bool:
         """Start the command and send it signals, a second apart; return whether it was alive."""
-
-        def kill(process: "_Process") -> None:
-            for number, each in enumerate(how):
-                time.sleep(1.0 if number else 0.0)
-                if process.poll() is None:
-                    process.send_signal(each)
-
-        alive, _ = self._run(moment, kill)
-        return alive
-
-    def survive(self, harm: Callable[[], None], moment: Moment) -> tuple[bool, Ran]:
-        """Start the command, do harm elsewhere at a moment, and wait for its end; say whether it was alive then."""
-        return self._run(moment, lambda _: harm())
+        return self._run(moment, how)[0]
 
     def finish(self) -> Ran:
         """Run the command to its end."""
-        return self._run(Moment("never"), lambda _: None)[1]
+        return self._run(Moment("never"))[1]
 
     def phase(self, said: str, sent: int) -> str:
         """Return what a process does that has printed and sent this much."""
@@ -125,7 +109,7 @@ class Deaths:
         """How many of the command's requests were not sent yet, as far as their number is known."""
         return max(0, self.conversations - len({self._asked(each) for each in self.server.requests}))
 
-    def _run(self, moment: Moment, act: "Callable[[_Process], None]") -> tuple[bool, Ran]:
+    def _run(self, moment: Moment, how: Sequence[signal.Signals] = ()) -> tuple[bool, Ran]:
         stored, asked = self.stored(), len(self.server.requests)
         process = self.command_line.start(*self.arguments)
         out, err, alive, at = b"", b"", False, None
@@ -145,8 +129,7 @@ class Deaths:
                     at = now + moment.pause
                 if at is not None and now >= at and not alive:
                     alive = True
-                    self.moments[phase] += 1
-                    act(process)
+                    _kill(process, how)
             last_out, last_err = process.communicate(timeout=300)
         except BaseException:
             process.kill()
@@ -180,11 +163,6 @@ class Deaths:
         return self._texts[id(received)][1]
 
 
-def moment(rng: random.Random, requests: int) -> Moment:
-    """Return a random moment: after so many of a run's requests, and a pause beyond."""
-    return Moment(requests=rng.randrange(requests), pause=rng.random() * 0.3)
-
-
 def same(ran: Ran) -> dict[str, Any]:
     """Return what of a run must not depend on deaths."""
     return {name: ran.json[name] for name in SAME}
@@ -192,6 +170,13 @@ def same(ran: Ran) -> dict[str, Any]:
 
 _Process = Any
 """`subprocess.Popen[str]`, or what is forked in its place."""
+
+
+def _kill(process: _Process, how: Sequence[signal.Signals]) -> None:
+    for number, each in enumerate(how):
+        time.sleep(1.0 if number else 0.0)
+        if process.poll() is None:
+            process.send_signal(each)
 
 
 def _printed(process: _Process) -> tuple[bytes, bytes]:

@@ -1,12 +1,15 @@
 """A small database on any engine: a file, or a database of a real server for a role that only reads it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
 
+from tasks.core.files import remembered_digest
+from tasks.database.database import Database
+from tasks.database.engine import engine_of
 from tests.support import mariadb, postgres
 
 SERVERS = {"postgresql": postgres.new_reader, "mysql": mariadb.new_database}
@@ -30,6 +33,17 @@ def database_on(engine: str, folder: Path, *statements: str) -> Iterator[str]:
     else:
         with SERVERS[engine](*statements) as url:
             yield url
+
+
+def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
+    """Return the ids of databases whose content, read anew, has changed since it was opened, or that are missing."""
+    remembered_digest.cache_clear()
+
+    def digest(database: Database) -> str:
+        engine, location = engine_of(database.location), database.location
+        return engine.current_digest(location) if engine.exists(location) else ""
+
+    return tuple(each.id for each in databases if digest(each) != each.digest)
 
 
 def owned(url: str) -> str:

@@ -34,6 +34,10 @@ class Batch:
     refused: Body | None = None  # the error of a batch that was refused as a whole
 
 
+def json_lines(lines: list[Body]) -> str:
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
 class _Batches(FakeOpenAI):
     """What both providers have in common.
 
@@ -55,12 +59,24 @@ class _Batches(FakeOpenAI):
         self.refuse: list[Body] = []
         self.lose = 0
 
-    def _accept(self, requests: list[Body], metadata: Body) -> Batch:
+    def _accept(self, requests: list[Body], metadata: Body, writer: asyncio.StreamWriter) -> bool:
+        """Take a batch and answer with it; return whether the connection stays."""
         batch = Batch(f"batch_{len(self.batches)}", time.time(), requests, metadata)
         if self.refuse:
             batch.refused, batch.status = self.refuse.pop(0), "failed"
         self.batches[batch.id] = batch
-        return batch
+        if self.lose:
+            self.lose -= 1
+            return False
+        self._send(writer, 200, self._shown(batch))
+        return True
+
+    def _cancelled(self, name: str) -> Body:
+        self.batches[name].status = self.batches[name].status or "cancelled"
+        return self._shown(self.batches[name])
+
+    def _shown(self, batch: Batch) -> Body:
+        raise NotImplementedError
 
     def _ended(self, batch: Batch) -> bool:
         """Return whether a batch has ended; answer its requests at that moment."""
@@ -109,24 +125,16 @@ class FakeOpenAIBatches(_Batches):
             case "POST", ["batches"]:
                 body = json.loads(payload)
                 requests = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
-                batch = self._accept(requests, body["metadata"])
-                if self.lose:
-                    self.lose -= 1
-                    return False
-                self._send(writer, 200, self._shown(batch))
+                return self._accept(requests, body["metadata"], writer)
             case "GET", ["batches"]:
                 data = [self._shown(batch) for batch in reversed(self.batches.values())]
                 self._send(writer, 200, {"object": "list", "data": data, "has_more": False})
             case "GET", ["batches", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "POST", ["batches", name, "cancel"] if name in self.batches:
-                self.batches[name].status = self.batches[name].status or "cancelled"
-                self._send(writer, 200, self._shown(self.batches[name]))
+                self._send(writer, 200, self._cancelled(name))
             case "GET", ["files", name, "content"] if name.partition("-")[2] not in self.gone:
-                writer.write(
-                    f"HTTP/1.1 200 OK\r\ncontent-length: {len(self.files[name].encode())}\r\n\r\n".encode()
-                    + self.files[name].encode()
-                )
+                self._send(writer, 200, self.files[name])
             case _:
                 return await super()._answered(first, headers, payload, writer)
         await writer.drain()
@@ -146,9 +154,7 @@ class FakeOpenAIBatches(_Batches):
         for name, lines in (("output_file_id", batch.results), ("error_file_id", batch.errors)):
             if ended and lines:
                 files[name] = f"{batch.id}-{name}"
-                self.files[files[name]] = "".join(
-                    json.dumps(line, ensure_ascii=False) + "\n" for line in lines
-                )
+                self.files[files[name]] = json_lines(lines)
         errors = {"object": "list", "data": [batch.refused]} if batch.refused else None
         status = {"ended": "completed", "": "in_progress"}.get(batch.status, batch.status)
         return {
@@ -198,11 +204,7 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
         path, _, _ = target.partition("?")
         match method, path.removeprefix("/v1/messages/batches").split("/"):
             case "POST", [""]:
-                batch = self._accept(json.loads(payload)["requests"], {})
-                if self.lose:
-                    self.lose -= 1
-                    return False
-                self._send(writer, 200, self._shown(batch))
+                return self._accept(json.loads(payload)["requests"], {}, writer)
             case "GET", [""]:
                 data = [self._shown(batch) for batch in reversed(self.batches.values())]
                 ids = {"first_id": None, "last_id": None}
@@ -210,13 +212,9 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
             case "GET", ["", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "POST", ["", name, "cancel"] if name in self.batches:
-                self.batches[name].status = self.batches[name].status or "cancelled"
-                self._send(writer, 200, self._shown(self.batches[name]))
+                self._send(writer, 200, self._cancelled(name))
             case "GET", ["", name, "results"]:
-                content = "".join(
-                    json.dumps(line, ensure_ascii=False) + "\n" for line in self.batches[name].results
-                ).encode()
-                writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
+                self._send(writer, 200, json_lines(self.batches[name].results))
             case _:
                 return await super()._answered(first, headers, payload, writer)
         await writer.drain()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
+from tests.support.demo import demo_questions
 from tests.support.fake_openai import Body
 
 WRONG = json.dumps({"sql": "SELECT 'wrong'"})
@@ -23,8 +24,7 @@ class GoldModel:
     """
 
     def __init__(self, home: Path, wrong: Collection[str] = ()) -> None:
-        questions = json.loads((home / "benchmarks/demo/dev.json").read_text(encoding="utf-8"))
-        self.golds = {question["question"]: question["SQL"] for question in questions}
+        self.golds = {each["question"]: each["SQL"] for each in demo_questions(home)}
         self.wrong = wrong
 
     def __call__(self, body: Body) -> str:

@@ -1,4 +1,4 @@
-"""A night as a process: the flow itself, as a worker runs it. It prints what the night wrote.
+"""A night as a process: the flow itself, as a worker runs it. It prints what the night wrote, and how it ended.
 
 python -m tests.support.night_process BACKBONE LIMIT PIPELINE...
 """
@@ -21,9 +21,11 @@ def main() -> None:
 
     backbone, limit, *pipelines = sys.argv[1:]
     matrix = Matrix(backbones=[backbone], pipelines=pipelines, limit=int(limit))
-    asyncio.run(nightly(matrix, ask_again=False, night=NIGHT, return_state=True))
+    state = asyncio.run(nightly(matrix, ask_again=False, night=NIGHT, return_state=True))
+    sys.stderr.write(f"{state.type.value} {state.message}\n")
     written = Path(os.environ["CROSSCHECK_HOME"]) / "nights" / f"{NIGHT}.json"
-    sys.stdout.write(written.read_text(encoding="utf-8"))
+    if written.exists():
+        sys.stdout.write(written.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
@@ -19,7 +19,9 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from tests.support.built_patterns import BUILT
+from tasks.database import server_gate as tokens
+from tasks.database.dialects import dialect_of
+from tasks.database.engine import ENGINES
 
 ROOT = Path(__file__).parents[2]
 SHORT = 500
@@ -31,6 +33,26 @@ SHORTEST_S = 0.005
 WORST = 2
 """How many of the slowest short texts are repeated to a quarter of `LONG` characters."""
 METHODS = ("search", "match", "fullmatch", "sub", "findall", "finditer", "split")
+
+NAMES = ("a", "(a+)+$", "a b")
+"""Names of columns and parameters; the program has to escape them."""
+LINE_COMMENTS = tuple(dialect_of(name).line_comment for name in ("sqlite", "mysql"))
+
+BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "tasks.backbone.endpoint.failures:_names": {"name": tuple(map(re.escape, NAMES))},
+    "tasks.database.server_gate:_mysql_pattern": {
+        "inner": (tokens._ESCAPED, tokens._PLAIN),
+        "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
+    },
+    "tasks.database.server_engine:refusal": {
+        "pattern": tuple(
+            pattern for name in ("mysql", "postgresql") for pattern, _ in ENGINES.get(name).refusals
+        )
+    },
+    "tasks.sql.elements:_word": {"name": NAMES},
+    "tasks.sql.same_query:_gaps": {"line_comment": LINE_COMMENTS},
+}
+"""Patterns that are built while the program runs: module and function, to the worst values of its variables."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
 import psutil
 
@@ -36,6 +37,16 @@ def cpu_of_children() -> float:
             times = child.cpu_times()
             total += times.user + times.system
     return total
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Return every process whose environment names a working folder, with its command."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("CROSSCHECK_HOME") == str(home):
+                found[process.pid] = " ".join(process.cmdline())
+    return found
 
 
 async def until_busy(pid: int) -> None:

@@ -50,9 +50,8 @@ def fired(api: str, deployment: str, parameters: Mapping[str, Any]) -> dict[str,
 
     def ended() -> bool:
         for run in ask(f"{api}/flow_runs/filter", {"flow_runs": begun}):
-            found.update(run)
+            found.update(run if run["auto_scheduled"] else {})  # other tests make runs of their own
         return found.get("state_type") in ENDED
 
     wait_until(ended, pause=0.5)
-    assert found["auto_scheduled"]
     return found

@@ -1,12 +1,12 @@
 """A working folder with scored runs of the demo, for commands that read runs."""
 
-import json
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.support.demo import demo_golds, write_predictions
 from tests.support.in_process import run
 
 OTHER = "SELECT 'another answer'"
@@ -27,19 +27,11 @@ def scored_home(
     """
     home = folder / "home"
     shutil.copytree(built_demo, home)
-    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
-    golds = {str(each["question_id"]): each["SQL"] for each in questions}
+    golds = {key: f"{sql};" for key, sql in demo_golds(home).items()}  # no copies of the gold
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CROSSCHECK_HOME", str(home))
         for name, ids in wrong.items():
-            file = folder / f"{name}.jsonl"
-            sqls = {key: f"{sql};" for key, sql in golds.items()} | dict.fromkeys(
-                ids, OTHER
-            )  # no copies of the gold
-            file.write_text(
-                "\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
-            )
-            given = ("--predictions", str(file), "--limit", str(limit), "--name", name)
-            ran = run("score", *given, *words)
+            file = write_predictions(folder / f"{name}.jsonl", golds | dict.fromkeys(ids, OTHER))
+            ran = run("score", "--predictions", file, "--limit", str(limit), "--name", name, *words)
             assert ran.code == 0, ran.err
     return home

@@ -28,8 +28,9 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription, Schema
-from tasks.database.schema_text import SchemaView
+from tasks.database.schema_text import PromptParts, SchemaView
 from tasks.settings.backbone import BackboneSettings
+from tasks.settings.pipeline import PromptSettings, SchemaFormat
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.rsl_sql import binary_selection, self_correction
@@ -68,6 +69,17 @@ DEMONSTRATIONS = (
 )
 ASKED = FewShotQuestion(QUESTION, DEMONSTRATIONS)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+def stages_run(question_run: QuestionRun) -> int:
+    """Return how many stages of a question ran, restored ones apart."""
+    return sum(not record.restored for record in question_run.records)
+
+
+def render(schema: Schema, style: SchemaFormat, *, descriptions: bool, **prompt: Any) -> PromptParts:
+    """Return a schema as text; `prompt` are settings of the prompt."""
+    settings = PromptSettings(schema_format=style, **prompt)
+    return SchemaView(schema, settings, descriptions=descriptions).render()
 
 
 def sql_reply(sql: str | None) -> str:

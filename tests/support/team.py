@@ -16,6 +16,7 @@ import httpx
 from flows.prefect.settings import SERVER
 from flows.prefect.up import POOL, WORKER
 from tests.support.command_line import ROOT, CommandLine, prefect, wait_until
+from tests.support.processes import processes_of
 from tests.support.schedule import ask
 
 OFTEN = {"PREFECT_WORKER_QUERY_SECONDS": "2"}
@@ -81,7 +82,7 @@ class Team:
 
     def lose(self, machine: str) -> None:
         """Kill every process of a machine at once."""
-        for number in self._processes_on(machine):
+        for number in processes_of(self.home(machine)):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
         self._processes.pop(machine).wait(timeout=300)
@@ -120,11 +121,3 @@ class Team:
         time.sleep(0.2)
         found = self.post(f"/work_pools/{POOL}/workers/filter", {})
         return any(worker["name"] == machine and worker["status"] == "ONLINE" for worker in found)
-
-    def _processes_on(self, machine: str) -> list[int]:
-        mark, found = f"CROSSCHECK_HOME={self.home(machine)}\0".encode(), []
-        for folder in Path("/proc").iterdir():
-            with suppress(OSError):
-                if folder.name.isdigit() and mark in (folder / "environ").read_bytes() + b"\0":
-                    found.append(int(folder.name))
-        return found

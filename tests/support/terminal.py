@@ -16,13 +16,12 @@ _CONTROL = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|[\r\n\x08]|[^\x1b\r\n\x08]+|\x
 
 @dataclass
 class Screen:
-    """The little of a terminal that progress displays use: lines, a cursor, erasing; colours are counted only.
+    """The little of a terminal that progress displays use: lines, a cursor, erasing; colours are ignored.
 
     Attributes:
         columns: its width.
         lines: its current content, including lines that scrolled away.
         seen: every state that a line has had when the cursor left it or it was erased.
-        colours: how often the colour or weight of the text was changed.
         cursor_hidden: whether the cursor is invisible.
         raw: everything that was written.
     """
@@ -30,7 +29,6 @@ class Screen:
     columns: int = 80
     lines: list[str] = field(default_factory=lambda: [""])
     seen: list[str] = field(default_factory=list)
-    colours: int = 0
     cursor_hidden: bool = False
     raw: str = ""
     _row: int = 0
@@ -69,8 +67,8 @@ class Screen:
     def _command(self, parameters: str, letter: str) -> None:
         number = int(parameters) if parameters.isdigit() else 1
         if letter == "m":
-            self.colours += 1
-        elif letter == "A":
+            return  # a colour
+        if letter == "A":
             self._move(max(0, self._row - number))
         elif letter == "B":
             self._move(self._row + number)

@@ -3,11 +3,9 @@
 import asyncio
 import datetime
 import os
-import shutil
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from flows.prefect.stage_results import StageDatabase
@@ -93,9 +91,3 @@ def _change(file: Path, statement: str, *values: object) -> None:
 def _age(file: Path, days: int) -> None:
     moment = time.time() - days * DAY_S
     os.utime(file, (moment, moment))
-
-
-def copy_of(made: Home, folder: Path) -> Home:
-    """Copy a folder, which takes seconds to make."""
-    shutil.copytree(made.path, folder)
-    return replace(made, path=folder)

@@ -3,10 +3,8 @@
 The refusals are those of OpenAI's API reference (error objects with code and param) and of llama-cpp-python 0.3.36.
 """
 
-import http.server
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_anthropic import fake_anthropic
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, prompt_of, unauthorized
 from tests.support.fake_responses import fake_responses
+from tests.support.http_server import Handler, send, serving
 
 __all__ = ["fake_anthropic", "fake_responses"]
 
@@ -85,50 +84,27 @@ def test_one_of_several_models_is_not_chosen_without_a_word(run_here: Run, serve
     assert named["models"][1].startswith("model-0, model-1") and named["model"][1] == "model-3"
 
 
-class StandardLibrary(http.server.BaseHTTPRequestHandler):
-    """A model behind Python's own HTTP server, which closes connections without saying so."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.reply({"data": [{"id": "tiny-coder"}]}, 200 if self.path == "/v1/models" else 404)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        message = {"role": "assistant", "content": '{"sql": "SELECT 1", "tables": [], "columns": []}'}
-        usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-        self.reply({"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage})
-
-    def reply(self, content: object, status: int = 200) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-
-@pytest.fixture
-def standard_library() -> Iterator[str]:
-    """The address of Python's own HTTP server, without /v1."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), StandardLibrary) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+def standard_library(request: Handler, body: bytes) -> None:
+    """Answer as a model behind Python's own HTTP server, which closes connections without saying so."""
+    message = {"role": "assistant", "content": '{"sql": "SELECT 1", "tables": [], "columns": []}'}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    reply = {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
+    known = request.command == "POST" or request.path == "/v1/models"
+    content = reply if request.command == "POST" else {"data": [{"id": "tiny-coder"}]}
+    send(request, json.dumps(content).encode(), 200 if known else 404)
 
 
 def test_a_server_that_closes_a_connection_without_saying_so_is_usable_by_its_whole_address(
-    run_here: Run, standard_library: str, tmp_path: Path
+    run_here: Run, tmp_path: Path
 ) -> None:
-    ran = run_here("check", "--url", f"{standard_library}/v1", "--parallel", "2", "--json")
-    assert ran.code == 0, ran.out + ran.err
-    assert findings(ran)["model"][0] == findings(ran)["json_schema"][0] == "yes"
-    ran = run_here("check", "--url", standard_library, "--json")
-    assert ran.code == 1 and f"name {standard_library}/v1" in findings(ran)["model"][1]
-    ran = run_here("check", "--url", standard_library, "--write", str(tmp_path / "none" / "my.yaml"))
-    ran.assert_refused("there is no folder")
+    with serving(standard_library, "HTTP/1.1") as url:
+        ran = run_here("check", "--url", f"{url}/v1", "--parallel", "2", "--json")
+        assert ran.code == 0, ran.out + ran.err
+        assert findings(ran)["model"][0] == findings(ran)["json_schema"][0] == "yes"
+        ran = run_here("check", "--url", url, "--json")
+        assert ran.code == 1 and f"name {url}/v1" in findings(ran)["model"][1]
+        ran = run_here("check", "--url", url, "--write", str(tmp_path / "none" / "my.yaml"))
+        ran.assert_refused("there is no folder")
 
 
 def test_what_it_costs_is_what_the_server_was_sent_and_unstated_usage_is_named(
@@ -215,19 +191,6 @@ def test_a_wrong_key_an_unknown_model_and_an_endpoint_that_is_not_there_end_afte
     assert ran.code == 1 and "does not exist" in ran.out and "cannot be used" in ran.out
     ran = run_here("check", "--url", "http://127.0.0.1:9/v1", "--json")
     assert ran.code == 1 and findings(ran)["reachable"][0] == "no"
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "either a BACKBONE or --url"),
-    (("openai", "--url", "http://127.0.0.1:9/v1"), "either a BACKBONE or --url"),
-    (("offline",), "there is no endpoint to check"),
-    (("openai", "--model", "x"), "belong to --url"),
-    (("--url", "http://127.0.0.1:9/v1", "--set", "backbone.seed=1"), "--set changes a BACKBONE"),
-    (("--url", "not a url"), "not a valid address"),
-    (("--url", "http://me:secret@host/v1"), "no user, password"),
-])  # fmt: skip
-def test_bad_input_is_one_message(run_here: Run, arguments: tuple[str, ...], message: str) -> None:
-    run_here("check", *arguments).assert_refused(message)
 
 
 def test_tools_and_text_are_probed_with_the_schema_of_a_stage(run_here: Run, server: FakeOpenAI) -> None:

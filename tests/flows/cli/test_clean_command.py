@@ -1,6 +1,7 @@
 """`crosscheck status` and `crosscheck clean` on a folder with an old run and a young one."""
 
 import io
+import shutil
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,7 +21,7 @@ from tasks.results.retention import FolderStore
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Keep
 from tasks.settings.home import Home
-from tests.flows.cli.old_folder import OLD, ROWS, YOUNG, copy_of, make_folder, run_id
+from tests.flows.cli.old_folder import OLD, ROWS, YOUNG, make_folder, run_id
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
@@ -37,9 +38,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture
-def home(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-    return copy_of(made, tmp_path / "home")
+def home(home: Home, made: Home) -> Home:
+    shutil.copytree(made.path, home.path)
+    return home
 
 
 class Answering(io.StringIO):

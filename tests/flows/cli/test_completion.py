@@ -11,7 +11,7 @@ from click.shell_completion import ShellComplete
 from flows.cli.program import crosscheck
 from tasks.results.build_record import record_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.home import find_conf
+from tasks.settings.home import Home, find_conf
 from tasks.settings.load import available
 from tests.support.command_line import ROOT
 from tests.tasks.results.samples import make_rows, make_run
@@ -44,10 +44,9 @@ def test_commands_options_folders_and_files_are_completed() -> None:
     assert completed("score", "--predictions", "p") == [("p", "file")]
 
 
-def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+def test_runs_are_completed(home: Home) -> None:
     assert values("show", "l") == ["latest"]
-    Warehouse(tmp_path / "warehouse.duckdb").finish(record_of(make_run(), make_rows(2)))
+    Warehouse(home.warehouse).finish(record_of(make_run(), make_rows(2)))
     assert values("show", "") == ["latest", make_run().run_id]
     shell = ShellComplete(crosscheck, {}, "crosscheck", "_CROSSCHECK_COMPLETE")
     (_, run) = shell.get_completions(["show"], "")

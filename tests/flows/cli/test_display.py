@@ -238,36 +238,21 @@ def test_an_interrupt_before_the_first_question_says_that_nothing_was_paid(asked
     assert isinstance(stopped.value, KeyboardInterrupt) if asked else "nothing was paid" in str(stopped.value)
 
 
-RUN = "20261121-020000-3f9a1c"
+RUN, BEFORE = "20261121-020000-3f9a1c", "20261120-020000-3f9a1c"
 
 
-BEFORE = "20261120-020000-3f9a1c"
-
-
-def next_steps_of(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
+@pytest.mark.parametrize(("questions", "only_right", "before", "commands"), [
+    (9, False, "", [f"crosscheck show {RUN} --wrong", f"crosscheck show {RUN} --open"]),
+    (9, False, BEFORE, [f"crosscheck show {RUN} --wrong", f"crosscheck compare {BEFORE} {RUN}"]),
+    (9, True, "", [f"crosscheck show {RUN} --details", f"crosscheck show {RUN} --open"]),
+    (11, False, "", [f"crosscheck rerun {RUN}", f"crosscheck show {RUN} --open"]),
+])  # fmt: skip
+def test_what_to_do_next_depends_on_wrong_and_unanswered_questions_and_the_run_before(
+    questions: int, only_right: bool, before: str, commands: list[str]
+) -> None:
     rows = make_rows(questions)
     rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
     run = make_run().model_copy(update={"run_id": RUN})
-    return next_steps(record_of(run, rows), before)
-
-
-def commands_of(lines: list[str]) -> list[str]:
-    return [line.partition("  #")[0].rstrip() for line in lines]
-
-
-def test_wrong_answers_are_looked_at_and_the_run_before_compared() -> None:
-    assert commands_of(next_steps_of(9)) == [
-        f"crosscheck show {RUN} --wrong",
-        f"crosscheck show {RUN} --open",
-    ]
-    assert commands_of(next_steps_of(9, BEFORE))[1] == f"crosscheck compare {BEFORE} {RUN}"
-
-
-def test_what_can_be_retried_comes_first() -> None:
-    assert (
-        next_steps_of(11)[0].startswith(f"crosscheck rerun {RUN}") and "asks 1 again" in next_steps_of(11)[0]
-    )
-
-
-def test_a_run_without_a_wrong_answer_lists_none() -> None:
-    assert commands_of(next_steps_of(9, only_right=True))[0] == f"crosscheck show {RUN} --details"
+    told = next_steps(record_of(run, rows), before)
+    assert [line.partition("  #")[0].rstrip() for line in told] == commands
+    assert ("asks 1 again" in told[0]) == commands[0].startswith("crosscheck rerun")

@@ -4,9 +4,10 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.support.command_line import ROOT
 
 BEGIN = (
     "import sys; from flows.runtime.process import FastExit; fast_exit = FastExit()\n"
@@ -73,9 +74,6 @@ def test_other_programs_inherit_the_streams_that_were_closed() -> None:
     assert subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *command]).returncode == 0
 
 
-ROOT = Path(__file__).parents[3]
-
-
 IMPORTING = """
 import gc
 from flows.runtime.process import collect_garbage_seldom, importing
@@ -115,23 +113,6 @@ def test_a_command_does_not_search_while_it_imports_nor_in_what_it_imported() ->
     failed = printed("collect_garbage_seldom()", "import no_such_module")
     assert failed == ["False", "not there", "True", "found"], "the search is on again"
     assert printed("") == ["True", "False", "found"], "a user's program searches as always"
-
-
-@pytest.mark.slow
-def test_mlflow_is_imported_without_a_search_in_a_command() -> None:
-    code = (
-        "import gc, threading\n"
-        "from flows.runtime.process import collect_garbage_seldom\n"
-        "from flows.runtime.process import import_in_background\n"
-        "collect_garbage_seldom()\n"
-        "before = sum(each['collections'] for each in gc.get_stats())\n"
-        "import_in_background()\n"
-        "[each.join() for each in threading.enumerate() if each.name == 'import mlflow']\n"
-        "import sys\n"
-        "print('mlflow.store.tracking.sqlalchemy_store' in sys.modules, gc.isenabled())\n"
-        "print(sum(each['collections'] for each in gc.get_stats()) - before < 3, gc.get_freeze_count() > 100_000)\n"
-    )
-    assert output(code).split() == ["True"] * 4
 
 
 def test_a_process_that_ends_as_usual_prints_no_leaks_of_duckdb() -> None:

@@ -121,10 +121,7 @@ def test_every_command_has_a_sentence_and_an_example(path: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "line"), sorted(set(examples())))
-def test_an_example_is_a_command_line_that_the_program_takes(
-    place: str, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+def test_an_example_is_a_command_line_that_the_program_takes(place: str, line: str) -> None:
     command, rest = resolve(words_of(line))
     if not isinstance(command, click.Group):
         command.make_context(str(command.name), rest)
@@ -199,17 +196,6 @@ def test_the_overview_has_the_dozen_that_people_use_first_and_names_the_others()
 def test_the_line_of_a_command_in_its_group_is_whole(path: str) -> None:
     line = ALL[path].get_short_help_str(limit=MOST_OF_A_LINE)
     assert not line.endswith("..."), f"the first sentence of {path} is cut in the list of its group"
-
-
-@pytest.mark.parametrize("arguments", [("nope",), ("runs", "--limit", "x"), ("show",), ("show", "latest")])
-def test_every_error_begins_alike(
-    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = in_process.run(*arguments)
-    assert ran.code == 2
-    assert ran.err.splitlines()[-1].startswith("crosscheck: ")
-    assert "Error:" not in ran.err
 
 
 @pytest.mark.parametrize(

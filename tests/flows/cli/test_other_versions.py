@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from tasks.results.warehouse.tables import LAYOUT
+from tasks.settings.home import Home
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
@@ -41,19 +42,18 @@ def later(path: Path) -> None:
     ("write", "layout", "commands"), [(of_cf69131, 2, COMMANDS[:1]), (later, 99, COMMANDS)]
 )
 def test_it_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    home: Home,
     write: Callable[[Path], None],
     layout: int,
     commands: tuple[tuple[str, ...], ...],
 ) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    write(tmp_path / "warehouse.duckdb")
-    before = (tmp_path / "warehouse.duckdb").read_bytes()
+    home.path.mkdir()
+    write(home.warehouse)
+    before = home.warehouse.read_bytes()
     written_by = f"was written by another version of Crosscheck (layout {layout}; this version has {LAYOUT})"
     for command in commands:
         ran = run(*command)
         assert ran.code == 2 and written_by in ran.err, (command, ran.err)
         assert "--home" in ran.err and "replies.sqlite" in ran.err
         assert "Traceback" not in ran.err
-        assert (tmp_path / "warehouse.duckdb").read_bytes() == before
+        assert home.warehouse.read_bytes() == before

@@ -1,6 +1,5 @@
 """The papers' tables: every share with its numerator and denominator, and unknown where something is missing."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.results.build_record import record_of
 from tasks.scoring.report import QuestionScore, Ratio
+from tasks.settings.home import Home
 from tests.support.demo import demo_golds, write_predictions
 from tests.support.in_process import run
 from tests.tasks.results.samples import make_run
@@ -127,11 +127,9 @@ def test_figures_of_the_stages_are_those_of_the_metric() -> None:
 
 
 @pytest.fixture
-def scored(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def scored(tmp_path: Path, demo_home: Home) -> str:
     """A scored file with run times; returns the run's id."""
-    shutil.copytree(built_demo, tmp_path / "home")
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-    four = dict(list(demo_golds(tmp_path / "home").items())[:4])
+    four = dict(list(demo_golds(demo_home.path).items())[:4])
     given = ("--predictions", write_predictions(tmp_path / "made.jsonl", four), "--limit", "5")
     ran = run("score", *given, "--trials", "2", "--json", "--set", "benchmark.efficiency=true")
     assert ran.code == 0, ran.err

@@ -14,24 +14,23 @@ from tasks.results.build_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import MEANINGS, views
 from tasks.scoring.cost import Cost
+from tasks.settings.home import Home
+from tests.support.command_line import ROOT
 from tests.support.in_process import run
 from tests.tasks.results.samples import make_record, make_rows, make_run
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def two_runs(home: Home) -> Home:
     """A working folder whose warehouse has two runs of 20 questions, the second a re-run of the first."""
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    warehouse = Warehouse(home.warehouse)
     first = make_run()
     tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
     second = first.model_copy(update={"run_id": "20991231-000000-ffffff", "tags": tags})
     facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow_run_id": "m1", "seconds": 1.5}
     for one in (first, second):
         warehouse.finish(record_of(one, make_rows(20), **facts))
-    return tmp_path
+    return home
 
 
 def of_page() -> list[str]:
@@ -46,7 +45,7 @@ def rows(sql: str) -> list[dict[str, object]]:
     return ran.json["rows"]
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_a_run_shows_its_score_its_bill_where_it_comes_from_and_its_right_answers() -> None:
     first, second = found = rows("SELECT * FROM runs ORDER BY run_id")
     report = make_record(20)
@@ -63,7 +62,7 @@ def test_a_run_shows_its_score_its_bill_where_it_comes_from_and_its_right_answer
     assert [row["n"] for row in rows(right)] == [report.score.correct] * 2
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_what_json_has_no_form_for_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT 'inf'::DOUBLE AS a, '-inf'::DOUBLE AS b, ['nan'::DOUBLE, 1.5] AS c, 'x'::BLOB AS d, 2.5::DOUBLE AS e"
     ran = run("query", sql, "--json")
@@ -78,7 +77,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_every_view_has_exactly_the_documented_columns() -> None:
     listed = run("query", "--json").json
     for name in views():
@@ -86,8 +85,7 @@ def test_every_view_has_exactly_the_documented_columns() -> None:
         assert f"{name}:" in run("query").out
 
 
-def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "empty"))
+def test_every_column_has_its_type_and_meaning() -> None:
     described = run("query", "--schema", "--json").json
     assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
         name: list(view.columns) for name, view in views().items()
@@ -101,7 +99,7 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
     assert run("query", "SELECT 1", "--schema").code == 2
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_every_documented_example_runs() -> None:
     assert len(of_page()) == 10
     of_help = re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
@@ -111,8 +109,8 @@ def test_every_documented_example_runs() -> None:
         assert ran.code == 0, ran.err
 
 
-def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home: Path) -> None:
-    warehouse, first = Warehouse(home / "warehouse.duckdb"), make_run()
+def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(two_runs: Home) -> None:
+    warehouse, first = Warehouse(two_runs.warehouse), make_run()
     records = {(first.benchmark, first.backbone): make_record(20)}
     for place, names in enumerate((("spider-dev", first.backbone), (first.benchmark, "b2"))):
         changes = {"run_id": f"20991231-00000{place}-aaaaaa", "benchmark": names[0], "backbone": names[1]}
@@ -129,7 +127,7 @@ def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home:
     }
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_a_table_a_csv_and_a_json_object_say_the_same() -> None:
     sql = "SELECT question_id, NULL AS unknown, 1.5 AS x, 'a,\"b' AS text FROM questions ORDER BY 1 LIMIT 2"
     text = run("query", sql).out
@@ -144,7 +142,7 @@ def as_csv(sql: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet() -> None:
     cells = (
         "=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1+1", "\r=1+1", "--x\nSELECT 1", "-1=cmd|'/c calc'!A1", "=1"
@@ -156,7 +154,7 @@ def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet() -> None:
     assert as_csv(numbers)[1] == ["-1", "-1e-09", "+5 %", "a=1"]
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("two_runs")
 def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(tmp_path: Path) -> None:
     folder = tmp_path / "the export"
     ran = run("export", str(folder), "--json")
@@ -168,9 +166,3 @@ def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_
     assert sorted(file.suffix for file in folder.iterdir()) == [".parquet"] * len(views())
     run("export", str(folder)).assert_refused("--overwrite")
     assert run("export", str(folder), "--overwrite").code == 0
-
-
-def test_without_a_warehouse_both_say_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    for arguments in (("query", "SELECT 1"), ("export", str(tmp_path / "x"))):
-        run(*arguments).assert_refused("crosscheck evaluate")

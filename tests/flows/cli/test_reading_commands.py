@@ -11,40 +11,43 @@ from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.results.night import write
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
+from tests.support.command_line import ROOT
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.night_samples import a_night
 
-ROOT = Path(__file__).parents[3]
 READ = (
     ("runs",), ("leaderboard",), ("nights", "show"), ("nights", "show", "latest"), ("nights", "baseline"), ("status",),
     ("query", "FROM runs"), ("show", "latest"), ("compare", "latest~1", "latest"), ("tables", "latest"),
 )  # fmt: skip
 READS_SETTINGS = ("status", "query", "tables")
 """Those that need the models of settings: they read a benchmark, or evaluations that run."""
+MAKE_ONE = '"crosscheck evaluate"'
 NOTHING_THERE = {
-    ("runs",): 0,
-    ("leaderboard",): 0,
-    ("nights", "show"): 0,
-    ("nights", "baseline"): 0,
-    ("status",): 0,
-    ("clean", "--dry-run"): 0,
-    ("clean", "--yes"): 2,
-    ("query", "FROM runs"): 2,
-    ("export", "exported"): 2,
-    ("show", "latest"): 2,
-    ("compare", "latest~1", "latest"): 2,
-    ("tables", "latest"): 2,
+    ("runs",): (0, MAKE_ONE),
+    ("leaderboard",): (0, MAKE_ONE),
+    ("nights", "show"): (0, "No nightly run has finished"),
+    ("nights", "baseline"): (0, "No baseline is pinned"),
+    ("status",): (0, "0 B"),
+    ("clean", "--dry-run"): (0, ""),
+    ("clean", "--yes"): (2, ""),
+    ("query", "FROM runs"): (2, MAKE_ONE),
+    ("export", "exported"): (2, MAKE_ONE),
+    ("show", "latest"): (2, MAKE_ONE),
+    ("compare", "latest~1", "latest"): (2, MAKE_ONE),
+    ("tables", "latest"): (2, MAKE_ONE),
 }
+"""Exit code and words of commands where there is no working folder."""
 
 
 @pytest.mark.parametrize("command", NOTHING_THERE, ids=" ".join)
-def test_a_command_that_only_reads_makes_no_working_folder(
+def test_a_command_that_only_reads_makes_no_working_folder_and_says_what_makes_a_run(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run(*command, "--home", str(tmp_path / "typo" / "home"))
-    assert ran.code == NOTHING_THERE[command], ran.out + ran.err
+    code, said = NOTHING_THERE[command]
+    assert ran.code == code and said in ran.out + ran.err, ran.out + ran.err
     assert not list(tmp_path.iterdir())
 
 
@@ -71,11 +74,8 @@ def test_a_command_that_only_reads_loads_neither_prefect_nor_mlflow_nor_settings
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_batches_under_way_are_named_until_their_end_was_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+def test_batches_under_way_are_named_until_their_end_was_seen(home: Home, ended: bool) -> None:
+    with SqliteReplyCache(home.replies) as cache:
         batches = cache.batches("http://provider/v1")
         batches.begin("token", ["a", "b"])
         batches.submitted("token", "batch_0")

@@ -1,6 +1,5 @@
 """`crosscheck export --submission`: what the official evaluators read, and what `crosscheck score` makes of it."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,13 +13,6 @@ from tests.support.in_process import run
 SPOILED = {1: "SELECT nothing FROM nowhere", 4: "SELECT 1 -- a remark\n  ,\t2"}
 
 
-@pytest.fixture
-def home(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    home = Home(Path(shutil.copytree(built_demo, tmp_path / "home")))
-    monkeypatch.setenv("CROSSCHECK_HOME", str(home.path))
-    return home
-
-
 def verdicts(home: Home, run_id: str) -> dict[str, Mapping[str, bool]]:
     rows = Warehouse(home.warehouse).read_run(run_id).rows
     return {row.question.id: row.final.correct for row in rows}
@@ -29,9 +21,9 @@ def verdicts(home: Home, run_id: str) -> dict[str, Mapping[str, bool]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("ending", "chosen"), [("json", ()), ("txt", ("--format", "spider"))])
 def test_an_exported_run_has_the_same_verdicts_when_it_is_scored(
-    home: Home, tmp_path: Path, ending: str, chosen: tuple[str, ...]
+    demo_home: Home, tmp_path: Path, ending: str, chosen: tuple[str, ...]
 ) -> None:
-    questions = demo_questions(home.path)
+    questions = demo_questions(demo_home.path)
     made = {
         str(each["question_id"]): SPOILED.get(place, each["SQL"])
         for place, each in enumerate(questions[:9])
@@ -45,14 +37,14 @@ def test_an_exported_run_has_the_same_verdicts_when_it_is_scored(
     assert (exported.json["answered"], exported.json["questions"]) == (8, len(questions))
     again = run("score", "--predictions", file, "--questions", "0-8", "--json")
     assert again.code == 0, again.err
-    before, after = (verdicts(home, ran.json["run_id"]) for ran in (scored, again))
+    before, after = (verdicts(demo_home, ran.json["run_id"]) for ran in (scored, again))
     assert before == after and len(before) == 9
     assert {name for name, correct in before.items() if not correct["bird"]} >= {"1", "4", "6"}
     assert again.json["answered"] == 8
     run("export", "latest", "--submission", file).assert_refused("--overwrite")
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("demo_home")
 def test_what_the_form_cannot_hold_is_named(tmp_path: Path) -> None:
     given = write_predictions(tmp_path / "made.jsonl", {"0": "SELECT 'a\nb'"})
     assert run("score", "--predictions", given, "--limit", "1").code == 0

@@ -19,9 +19,8 @@ from flows.prefect.settings import SERVER
 from flows.prefect.up import POOL, WORKER
 from tasks.results.mlflow import store
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT
+from tests.support.command_line import ROOT, free_ports
 from tests.support.compose import Composed, read_compose
-from tests.support.ports import free_ports
 from tests.support.postgres import execute, new_database
 from tests.support.schedule import OFTEN, ask, fired
 

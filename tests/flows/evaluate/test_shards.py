@@ -12,12 +12,11 @@ import pytest
 from flows.prefect import automations
 from flows.prefect.settings import apply
 from tasks.backbone.cache.store import open_reply_cache
-from tests.support.command_line import CommandLine, end, wait_until
+from tests.support.command_line import CommandLine, end, free_ports, wait_until
 from tests.support.counting import Count, count
 from tests.support.death import Deaths, Moment
 from tests.support.demo import write_backbone
 from tests.support.fake_openai import FakeOpenAI
-from tests.support.ports import free_ports
 from tests.support.postgres import new_database
 from tests.support.team import UNFINISHED, Team
 

@@ -10,10 +10,9 @@ import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran
+from tests.support.command_line import CommandLine, Ran, free_ports
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.gateway import gateway_to
-from tests.support.ports import free_ports
 from tests.support.postgres import postgres_database
 
 __all__ = ["postgres_database"]

@@ -40,8 +40,8 @@ from tests.flows.conftest import only_sql
 from tests.support.command_line import started_prefect_server
 from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
 from tests.support.gold_model import GoldModel, question_of
+from tests.support.http_server import webhook
 from tests.support.prefect_home import Served, prefect_api, prefect_home
-from tests.support.receiver import receiving
 
 __all__ = ["Served", "prefect_api", "prefect_home"]
 
@@ -157,8 +157,8 @@ async def test_a_night_is_kept_and_announced_whose_prefect_server_is_gone_from_i
         return await open_home()
 
     monkeypatch.delenv("PREFECT_API_URL")
-    with started_prefect_server(folder) as (url, server), receiving() as webhook:
-        told = {"PREFECT_API_URL": url, "PREFECT_CLIENT_MAX_RETRIES": "0", WEBHOOK: webhook.url}
+    with started_prefect_server(folder) as (url, server), webhook() as (hook, told_hook):
+        told = {"PREFECT_API_URL": url, "PREFECT_CLIENT_MAX_RETRIES": "0", WEBHOOK: hook}
         for name, value in told.items():
             monkeypatch.setenv(name, value)
         apply({})
@@ -166,7 +166,7 @@ async def test_a_night_is_kept_and_announced_whose_prefect_server_is_gone_from_i
         monkeypatch.setattr(flow, "open_home", lose_server)
         with pytest.raises(httpx.ConnectError):  # Prefect cannot record the end
             await nights("gone", limit=4)
-        (_, posted) = webhook.received.get_nowait()
+        (_, posted) = told_hook.get_nowait()
     night = json.loads((nights.home.nights / "gone.json").read_text(encoding="utf-8"))
     assert "Prefect's server stops answering" in night["entries"][0]["problem"]
     assert posted["state"] == "Red" and "gone" in posted["text"]
@@ -223,11 +223,11 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert (len(entry["comparison"]["broken"]), len(entry["comparison"]["fixed"])) == (5, 3)
 
     nights.wrong_on(right)
-    with receiving() as webhook:
-        monkeypatch.setenv(WEBHOOK, webhook.url)
+    with webhook() as (hook, told_hook):
+        monkeypatch.setenv(WEBHOOK, hook)
         state, fourth = await nights("fourth")
     (entry,) = fourth["entries"]
-    ((_, posted),) = [webhook.received.get_nowait() for _ in range(webhook.received.qsize())]
+    ((_, posted),) = [told_hook.get_nowait() for _ in range(told_hook.qsize())]
     assert posted["state"] == state.name == "Red"
     assert f"{entry['backbone']} | {entry['pipeline']} (−" in posted["text"] and "points" in posted["text"]
     assert "s3cret" not in json.dumps(posted)

@@ -31,7 +31,7 @@ from flows.runtime import folder_use
 from tasks.core.errors import ConfigurationError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
-from tests.support.refusing import refusing_server
+from tests.support.http_server import refusing_server
 from tests.support.schedule import ask
 
 

@@ -1,7 +1,7 @@
 """Gold SQL stays out of every prompt, key and persisted result: only scoring reads it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,7 @@ from tasks.settings.load import load_pipeline_settings
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
 from tests.support.prefect_home import Served, in_flow
-from tests.support.question_runs import stages_run
-from tests.support.stage_bench import MUSEUM, build, fake_settings
+from tests.support.stage_bench import MUSEUM, build, fake_settings, stages_run
 
 pytestmark = pytest.mark.slow
 
@@ -198,25 +197,28 @@ async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
     assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []
 
 
-async def test_corrected_golds_are_in_nothing_that_is_sent_or_kept_and_change_no_key(
-    files: Files, sql_server: FakeOpenAI, prefect_home: Home, prefect_api: Served
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda files: files.gold("another_gold"),
+        lambda files: files.answer_key(
+            MARKER
+        ),  # its new training question is a corrected gold, and is not shown
+    ],
+)
+async def test_other_and_corrected_golds_are_in_nothing_that_is_kept_and_change_no_key(
+    files: Files,
+    sql_server: FakeOpenAI,
+    prefect_home: Home,
+    prefect_api: Served,
+    change: Callable[[Files], None],
 ) -> None:
     first, executed = await evaluated(files, prefect_home, sql_server)
     asked = len(sql_server.requests)
-    files.answer_key(MARKER)
-    second, again = await evaluated(files, prefect_home, sql_server)
-    assert executed > 0 and again == 0, "the new training question is a corrected gold, and is not shown"
-    assert len(sql_server.requests) == asked
-    assert [outcome.sql for outcome in first] == [outcome.sql for outcome in second]
-    assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []
-
-
-async def test_another_gold_changes_no_key(files: Files, sql_server: FakeOpenAI, prefect_home: Home) -> None:
-    first, executed = await evaluated(files, prefect_home, sql_server)
-    asked = len(sql_server.requests)
-    files.gold("another_gold")
+    change(files)
     second, again = await evaluated(files, prefect_home, sql_server)
     assert executed > 0 and again == 0
     assert len(sql_server.requests) == asked
     assert [outcome.sql for outcome in first] == [outcome.sql for outcome in second]
     assert all(record.restored for outcome in second for record in outcome.stages)
+    assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []

@@ -1,5 +1,6 @@
 """Flow runs on a real Prefect server: more than it gives at a time, their end, and old ones that are removed."""
 
+import asyncio
 import datetime
 import socket
 import sqlite3
@@ -65,7 +66,6 @@ async def show_progress(flow_runs: Sequence[UUID], percent: float) -> None:
             await client.create_artifact(ArtifactCreate(type="progress", flow_run_id=id_, data=percent))
 
 
-@pytest.mark.slow
 async def test_of_more_flow_runs_than_the_server_gives_at_a_time_none_is_missed(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +82,6 @@ async def test_of_more_flow_runs_than_the_server_gives_at_a_time_none_is_missed(
     assert {state.state for state in (await states_of(launched)).values()} == {"CANCELLED"}
 
 
-@pytest.mark.slow
 async def test_why_a_flow_ended_is_told_where_prefects_server_has_died(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +100,6 @@ async def test_why_a_flow_ended_is_told_where_prefects_server_has_died(
         await evaluate(None, return_state=True)
 
 
-@pytest.mark.slow
 async def test_a_server_that_takes_connections_and_never_answers_is_soon_given_up(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,10 +144,6 @@ async def one_task() -> int:
 async def test_prefects_own_vacuum_removes_old_flow_runs_while_the_server_runs(
     prefect_api: Served, prefect_home: Home
 ) -> None:
-    import asyncio
-
-    from prefect.client.orchestration import get_client
-
     for _ in range(2):
         assert await in_flow(one_task) == 1
     path = prefect_api.home.prefect / "prefect.db"

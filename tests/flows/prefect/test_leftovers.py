@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from prefect.client.orchestration import get_client
 from prefect.states import Completed, Crashed, Running, State
 
 from flows.prefect.killed_runs import clear_leftovers, registered
-from flows.prefect.settings import CLIENT, apply, local_settings
 from flows.runtime.control import Control
 from tasks.results.build_record import record_of
 from tasks.results.mlflow.tracker import Tracker
@@ -32,16 +30,9 @@ HOST = socket.gethostname()
 
 
 @pytest.fixture
-def home(prefect_server: str, tmp_path: Path) -> Iterator[Home]:
-    """A working folder; Prefect, in this process, talks to the shared server."""
-    made = Home(tmp_path / "home")
-    made.runs.mkdir(parents=True)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"PREFECT_API_URL": prefect_server, **local_settings(made), **CLIENT}.items():
-            patch.setenv(name, value)
-        apply({})
-        yield made
-    apply({})
+def home(prefect_home: Home) -> Home:
+    prefect_home.runs.mkdir()
+    return prefect_home
 
 
 @flow(name="left")

@@ -23,8 +23,8 @@ from tasks.settings.pipeline import CandidateSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.stage import stage
 from tests.support.prefect_home import in_flow
-from tests.support.question_runs import stages_run
 from tests.support.slow_storage import FarFileSystem, Network, network
+from tests.support.stage_bench import stages_run
 
 __all__ = ["network"]
 

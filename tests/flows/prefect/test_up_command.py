@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import Queue
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,11 +22,11 @@ from flows.prefect.automations import WEBHOOK
 from tasks.results.night import Night, all_nights, write
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT, CommandLine, wait_until
+from tests.support.command_line import ROOT, CommandLine, free_ports, wait_until
+from tests.support.http_server import webhook
 from tests.support.in_process import run
 from tests.support.kept_results import kept_results
-from tests.support.ports import free_ports
-from tests.support.receiver import Receiver, receiving
+from tests.support.processes import processes_of
 from tests.support.schedule import OFTEN, ask, fired
 
 
@@ -36,24 +37,11 @@ class Up:
     shell: CommandLine
     process: "subprocess.Popen[str]"
     ready: dict
-    webhook: Receiver
+    told: Queue
 
     @property
     def urls(self) -> dict[str, str]:
         return {"Prefect": self.ready["prefect"], "MLflow": self.ready["mlflow"]}
-
-
-def processes_of(home: Path) -> dict[int, str]:
-    """Every process that was told of a working folder, with its command."""
-    found = {}
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if (
-                folder.name.isdigit()
-                and f"CROSSCHECK_HOME={home}".encode() in (folder / "environ").read_bytes()
-            ):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
 
 
 def answers(url: str) -> bool:
@@ -67,13 +55,13 @@ def answers(url: str) -> bool:
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     prefect, mlflow = free_ports(2)
-    with receiving() as webhook:
-        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: webhook.url})
+    with webhook() as (hook, told):
+        shell = CommandLine(tmp_path_factory.mktemp("up") / "home", {**OFTEN, WEBHOOK: hook})
         process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow), "--json")
         line = process.stdout.readline()
         if not line:
             pytest.fail(f"it did not come up: {process.stderr.read()}")
-        yield Up(shell, process, json.loads(line), webhook)
+        yield Up(shell, process, json.loads(line), told)
         if process.poll() is None:
             process.kill()
             process.communicate()
@@ -106,7 +94,6 @@ def _set_state(api: str, flow_run: str, type_: str, **more: str) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads processes' environments in /proc")
 class TestUp:
     def test_it_serves_both_uis_on_localhost_and_has_a_worker(self, up: Up) -> None:
         assert up.ready["pid"] == up.process.pid
@@ -144,15 +131,9 @@ class TestUp:
             connection.request(method, path, '{"max_results": 1}', headers)
             assert (connection.getresponse().status != 403) == allowed, (method, path)
 
-    def test_a_second_one_for_the_same_folder_and_a_port_that_is_taken_are_refused(
-        self, up: Up, tmp_path: Path
-    ) -> None:
+    def test_a_second_one_for_the_same_folder_is_refused(self, up: Up) -> None:
+        """A port that is taken is, too: see tests/promises/test_up.py."""
         up.shell.run("up").assert_refused("already runs", up.urls["Prefect"])
-        (free,), port = free_ports(1), up.urls["MLflow"].rpartition(":")[2]
-        other = ("up", "--home", str(tmp_path / "other"), "--prefect-port")
-        run(*other, "1", "--mlflow-port", "1").assert_refused("need two ports")
-        taken = run(*other, str(free), "--mlflow-port", port)
-        assert taken.code == 2 and f"Port {port}" in taken.err and "--mlflow-port" in taken.err
 
     def test_an_evaluation_of_the_same_folder_records_at_its_server(self, up: Up) -> None:
         ran = up.shell.run("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--json")
@@ -192,12 +173,10 @@ class TestUp:
             ("CRASHED", "Crashed", "Its process is gone."),
         ):
             _set_state(api, _planned_night(api), type_, name=name, message=message)
-        told = {
-            body["state"]: (path, body) for path, body in (up.webhook.received.get(timeout=60) for _ in "12")
-        }
+        told = {body["state"]: (path, body) for path, body in (up.told.get(timeout=60) for _ in "12")}
         assert set(told) == {"Crashed", "Failed"}, "a red or amber night calls it itself"
         time.sleep(5)
-        assert up.webhook.received.empty()
+        assert up.told.empty()
         path, body = told["Failed"]
         assert path == "/hook/s3cret"
         assert body["text"].endswith(f": Failed. {verdict}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.prefect.up import MAX_EARLY_EXITS, Service, ServiceFailedError, stopping
+from flows.prefect.up import Service, stopping
 from flows.runtime.signals import stopped_by_signals
 from tests.support.command_line import ROOT, wait_until
 
@@ -51,23 +51,6 @@ def test_it_is_said_when_a_service_is_ready(tmp_path: Path) -> None:
         update_until(lambda: sleeping.healthy, sleeping, report=reported.append)
         sleeping.update(reported.append)
     assert [text.partition(" after ")[0] for text in reported] == ["thing is ready"]
-
-
-def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.prefect.up.RESTART_DELAY_S", 0.01)
-    reported: list[str] = []
-    crashing = service(tmp_path, "print('the disk is full'); raise SystemExit(7)")
-    with (
-        stopping([crashing]),
-        pytest.raises(ServiceFailedError, match=r"not started again(.|\n)*the disk is full") as ended,
-    ):
-        update_until(lambda: False, crashing, report=reported.append)
-    assert str(crashing.log) in str(ended.value)
-    reported = [text for text in reported if "is ready" not in text]
-    assert len(reported) == MAX_EARLY_EXITS - 1
-    assert "status 7" in reported[0]
 
 
 def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:

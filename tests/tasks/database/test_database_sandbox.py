@@ -13,8 +13,8 @@ from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.sqlite_files import tolerant_text
+from tests.support.engines import verify_unchanged
 from tests.support.processes import cpu_of_children
-from tests.support.unchanged import verify_unchanged
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,9 +14,8 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
 from tests.support.counting import Count, count
-from tests.support.engines import database_on, owned, reader_of
+from tests.support.engines import database_on, owned, reader_of, verify_unchanged
 from tests.support.hostile import Statement, executed, held, statements
-from tests.support.unchanged import verify_unchanged
 
 pytestmark = pytest.mark.slow
 

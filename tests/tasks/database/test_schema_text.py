@@ -14,7 +14,7 @@ from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema,
 from tasks.database.schema_text import PromptParts, SchemaView, literal
 from tasks.settings.pipeline import PromptSettings, SchemaFormat
 from tasks.stages.stage import identity
-from tests.support.schema_text import render
+from tests.support.stage_bench import render
 from tests.tasks.database.conftest import Build
 
 PAIRS = sorted((Path(__file__).parent / "schema_text").glob("*.txt"))

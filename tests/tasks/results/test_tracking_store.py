@@ -36,8 +36,8 @@ from tasks.results.mlflow.store import (
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
-from tests.support.ports import free_ports
-from tests.support.refusing import refusing_server
+from tests.support.command_line import free_ports
+from tests.support.http_server import refusing_server
 from tests.tasks.results.samples import make_record, make_run
 
 EVALUATE = """

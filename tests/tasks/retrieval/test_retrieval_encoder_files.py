@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 
 import pytest
 from huggingface_hub import constants
@@ -14,6 +14,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.retrieval import encoder_files
 from tasks.retrieval.demonstrations import nearest_by_meaning
 from tasks.retrieval.encoder_files import Encoder, find_encoder
+from tests.support.http_server import send, serving
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TEXTS = ("How many cows?", "How many pigs?")
@@ -30,36 +31,22 @@ def no_other_hub(tmp_path, monkeypatch):
 @pytest.fixture
 def serve(monkeypatch):
     """Return a function that puts a hub on this machine and gives the requests it got."""
-    servers = []
 
     def start(answer):
         asked = []
 
-        class Hub(BaseHTTPRequestHandler):
-            def do_GET(self):
-                asked.append(self.path)
-                answer(self)
+        def hub(request, body):
+            asked.append(request.path)
+            answer(request)
 
-            def do_HEAD(self):
-                self.do_GET()
-
-            def log_message(self, *args):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-        server.daemon_threads = True
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{server.server_port}"
+        endpoint = servers.enter_context(serving(hub))
         template = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(constants, "ENDPOINT", endpoint)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         return asked
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield start
 
 
 def put_into_cache(encoder, tmp_path, name):
@@ -149,18 +136,9 @@ def test_a_model_on_the_hub_is_fetched_once_and_quietly(serve, encoder, capfd, t
             file = encoder / path.partition("/resolve/")[2].partition("/")[2]
             content = file.read_bytes() if file.is_file() else None
         if content is None:
-            request.send_response(404)
-            request.send_header("X-Error-Code", "EntryNotFound")
-            request.send_header("Content-Length", "0")
-            request.end_headers()
-            return
-        request.send_response(200)
-        request.send_header("X-Repo-Commit", COMMIT)
-        request.send_header("ETag", hashlib.sha256(content).hexdigest())
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        if request.command == "GET":
-            request.wfile.write(content)
+            send(request, status=404, X_Error_Code="EntryNotFound")
+        else:
+            send(request, content, X_Repo_Commit=COMMIT, ETag=hashlib.sha256(content).hexdigest())
 
     asked = serve(answer)
     first = find_encoder("someone/tiny")

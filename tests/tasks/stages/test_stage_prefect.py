@@ -23,8 +23,7 @@ from tasks.stages.stage import stage
 from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.kept_results import kept_results, replace_result
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home, recorded_task_runs
-from tests.support.question_runs import stages_run
-from tests.support.stage_bench import QUESTION, Bench
+from tests.support.stage_bench import QUESTION, Bench, stages_run
 
 __all__ = ["prefect_api", "prefect_home"]
 

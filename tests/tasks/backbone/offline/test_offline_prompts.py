@@ -30,7 +30,7 @@ from tasks.stages.replies import (
 )
 from tasks.stages.schema_prompt import ExecutedSql
 from tasks.stages.sea_sql import Mistake
-from tests.support.schema_text import render
+from tests.support.stage_bench import render
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
 NUMBERED = ("sql", "result of sql", "reason")
