@@ -46,7 +46,7 @@ from pathlib import Path
 logging.basicConfig(level=logging.INFO)
 from tasks.settings.home import Home
 from tasks.results.mlflow.tracker import Tracker
-from tests.tasks.results.samples import make_run
+from tests.tasks.results.samples import make_record, make_run
 tracker = Tracker(Home(Path(sys.argv[1])))
 tracker.check()
 tracker.start(make_run())
