@@ -114,11 +114,9 @@ def _lines(score: Mapping[str, Any], load: float | None) -> Iterator[str]:
         "VES times a query until its first row, as BIRD's evaluator does; timed until its last row (ves_fetched) it is "
         f"{_range(score['ves_fetched'])}, of median times {score['ves_fetched_median']:.2f}"
     )
-    busy = UNKNOWN if load is None else f"{load:.1f}"
-    yield (
-        f"In brackets: lowest and highest of the measurements. The load per processor was {busy}"
-        + (": the machine was busy, another run may differ by more" if load is None or load > BUSY else "")
-    )
+    load_in_words = UNKNOWN if load is None else f"{load:.1f}"
+    warning = ": the machine was busy, another run may differ by more" if load is None or load > BUSY else ""
+    yield f"In brackets: lowest and highest of the measurements. The load per processor was {load_in_words}{warning}"
 
 
 def _range(spread: Mapping[str, float]) -> str:
