@@ -38,7 +38,7 @@ TRIALS = 3
 
 @dataclass(frozen=True)
 class KeyJudge:
-    """The answer keys of a benchmark."""
+    """The answer keys of a benchmark: files of corrected golds, by which answers are judged a second time."""
 
     benchmark: Benchmark  # the whole split
     judge: Judge  # compares SQL with a gold
@@ -49,7 +49,7 @@ class KeyJudge:
         return {name: verdict for name, verdict in verdicts if verdict is not None}
 
     def _verdict(self, key: AnswerKey, question: Question) -> KeyVerdict | None:
-        """Return what a key changes of a question, None for nothing; an added gold stands beside the official ones."""
+        """Return what a key changes of a question, not judged yet; None: nothing. Added golds join the official."""
         if question.id in key.absent:
             return KeyVerdict("absent")
         entry = key.entries.get(question.id)
@@ -66,10 +66,7 @@ class KeyJudge:
         return KeyVerdict(CHANGES[entry.action], golds, {}, entry.reason, entry.source)
 
     async def judged(self, score: QuestionScore, databases: Sequence[Database]) -> dict[str, KeyVerdict]:
-        """Judge a question's final SQL on its databases by each key that changes its gold.
-
-        Return the verdicts of `of`; only those on a replaced or added gold are judged.
-        """
+        """Return what each key changes of a question, with its verdict on the final SQL if it has golds of its own."""
         verdicts = self.of(score.question)
         for key in self.benchmark.keys:
             verdict = verdicts.get(key.name)

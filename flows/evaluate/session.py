@@ -127,9 +127,8 @@ class Tracing:
         return ""
 
     def _exchange(self, question: str, key: str) -> Exchange | None:
-        if self._observed and (exchange := self._observed.exchange(question, key)):
-            return exchange
-        return cached_exchange(self._replies, key)
+        observed = self._observed.exchange(question, key) if self._observed else None
+        return observed or cached_exchange(self._replies, key)
 
 
 class Session:
