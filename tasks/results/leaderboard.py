@@ -141,9 +141,12 @@ def _distinguish(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
-    """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them."""
+    """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them.
+
+    Runs that share a letter of the board have no proven difference.
+    """
     placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
-    rows = _unrank_other_bases(placed, by)
+    rows = _unrank_other_golds(placed, by)
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_sort_key)
     scores = [_score(row) for row in ranked]
     run = newest_first[0]
@@ -172,8 +175,8 @@ def _basis(run: RunRecord, by: str) -> object:
     return run.keys.get(score.variant), *map(tuple, left_out)
 
 
-def _unrank_other_bases(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
-    """Return the rows, unranked where the score of a run has another basis than that of the newest ranked run."""
+def _unrank_other_golds(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
+    """Return the rows, unranked where a run was scored by another key or on other questions than the newest ranked."""
     newest = next((_basis(row.run, by) for row in rows if not row.why_unranked), None)
     other = "was scored by another answer key of this name, or on other questions"
     return [
@@ -183,7 +186,7 @@ def _unrank_other_bases(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
 
 
 def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehouse) -> dict[str, str]:
-    """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
+    """Return letters by run id, shared by runs without a proven difference; {} where there is nothing to test."""
     if len(ranked) < 2:
         return {}
     run_ids = [row.run.run_id for row in ranked]

@@ -92,6 +92,7 @@ def _bar(metric: str) -> dict[str, Any]:
 
 
 def _line(metric: str, across: str = "step") -> dict[str, Any]:
+    """Return a chart of a metric over its steps, or `across` "time"."""
     return _card(
         "LINE",
         metricKey=metric,

@@ -256,7 +256,7 @@ class Warehouse:
         return max(runs, key=lambda run: int(run.tags["attempt"]), default=None)
 
     def read_run(self, run_id: str, question_id: str | None = None) -> RunRecord:
-        """Read one run with all its questions, or with one of them; with all where it does not have that one."""
+        """Read one run with all its questions, or with one of them; if it lacks that one, with all, to name them."""
         path = self._file.path
         if not path.exists():
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
