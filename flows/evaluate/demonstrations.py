@@ -113,9 +113,9 @@ class DemonstrationSearch:
 
     @property
     def chosen_from(self) -> Mapping[str, Any] | None:
-        """All that decides `choose`, beside the questions and the settings; None where the choice itself is needed.
+        """All that decides `choose`, beside the questions and the settings, so that a digest needs no choice.
 
-        DAC's demonstrations have schemas, which are read only for those that are chosen.
+        None for DAC, whose choice has to be made: its demonstrations have schemas, read only for those that are chosen.
         """
         if self._dac:
             return None
@@ -134,7 +134,7 @@ class DemonstrationSearch:
     def _spider(self) -> _Pool | None:
         """Return Spider's training questions; None where its files are not in the data folder."""
         settings = load_benchmark_settings(find_conf(), SPIDER)
-        if self._evaluated.settings.name == SPIDER:
+        if self._evaluated.settings.name == SPIDER:  # the first pool has them
             return None
         try:
             pool = self._pool(Folders.of(self._settings).benchmark(settings))

@@ -225,7 +225,7 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
         yield lambda question, outcome: queue.put_nowait((question, outcome))
     finally:
         for _ in scorers:
-            queue.put_nowait(None)
+            queue.put_nowait(None)  # ends one of them
         await asyncio.gather(*scorers)
 
 

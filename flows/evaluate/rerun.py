@@ -196,7 +196,7 @@ class Merge:
         spec = self.again[question.id]
         if outcome.retryable:
             self.no_new_answer.add(question.id)
-        if not outcome.attempts:  # the evaluation was stopped before
+        if not outcome.attempts:  # the run ended before it was asked
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
             return
@@ -220,6 +220,7 @@ class Merge:
         new = {score.question.id: score for score in self.scorer.scores}
         pairs = [(self.old[name], new[name]) for name in self.again if name in new]
         asked = self.again.keys() - {*self.not_asked, *self.restored}
+        # also those whose new answer is restored from a re-run that was interrupted
         resampled = asked | {
             name for name in self.restored if self.again[name].attempt not in self.old[name].outcome.samples
         }

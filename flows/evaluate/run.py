@@ -146,7 +146,8 @@ def run_evaluation(
 ) -> RunRecord:
     """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
 
-    Prefect's server is started only where a stage has to run, or one runs already.
+    `early`: questions are answered before Prefect's server is there. `similar`: an earlier run had these settings, so
+    that all may be restored, and the server is started only if a stage has to run.
     """
     early = _may_begin_early(settings)
     replays = settings.record is not None or kind_of(settings.backbone).replays

@@ -87,7 +87,7 @@ def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
 
 
 async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:
-    """Run the SQL of every key for the selected questions that have a database."""
+    """Run the SQL of every answer key for the selected questions that have a database; raise if any does not run."""
     benchmark, databases = scorable.benchmark, scorable.databases
 
     async def find_problem(question_and_sql: tuple[Question, str]) -> str:
@@ -227,6 +227,7 @@ class Scorer:
         suite = self._suite(database)
         candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
         gold = self._gold(question)
+        # without a gold SQL only rules that match accepted results can judge
         accepted = None if gold else self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))

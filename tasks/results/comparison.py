@@ -86,7 +86,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
         data_of_runs = [run.metrics.get(name) for run in (a, b)]
         if declared is not None:
             title, unit, better, words = declared.title, declared.unit, declared.better, declared.words
-        else:
+        else:  # a user's own metric, whose file is not imported
             title, unit, better, words = name, SHARE, None, {}
             for data in data_of_runs:
                 if isinstance(data, Mapping):

@@ -40,7 +40,7 @@ def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
             if is_candidate(name) or is_turn(name):
                 continue
             if name not in names:
-                names.insert(position, name)
+                names.insert(position, name)  # behind the stage before it
             position = names.index(name) + 1
     return names
 

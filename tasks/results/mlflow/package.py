@@ -38,7 +38,7 @@ COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_mis
 
 
 def measures(record: RunRecord) -> tuple[Measure, ...]:
-    """Return the metrics of a run, about forty; a value that is not known is left out, never 0.
+    """Return the metrics of a run, about forty, without values that are not known and counts of faults that are 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
     so that `ex` comes first and everything about one subject stands together. What is more, causes of

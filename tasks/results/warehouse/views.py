@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-_QUESTION = {
-    "run_id": "the run, as in `runs`",
-    "question_id": "id of the question in the benchmark",
-}
+_QUESTION = {"run_id": "the run, as in `runs`", "question_id": "id of the question in the benchmark"}
 _VERDICT = {
     "correct": "right under the run's headline rule; NULL: not judged",
     "correct_by_rule": "right by comparison rule: correct_by_rule['strict']",

@@ -332,9 +332,7 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
 
 
 @metric(
-    "Linking, gold resolved through aliases",
-    order=45,
-    words={"nsr": "NSR", "strict_recall": "strict recall"},
+    "Linking, gold resolved through aliases", order=45, words={"nsr": "NSR", "strict_recall": "strict recall"}
 )
 def links_resolved(run: ScoredRun) -> Measurement:
     """Report non-strict recall, strict recall and precision of every link."""
