@@ -54,8 +54,7 @@ def describe(
 ) -> RunRecord:
     """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON.
 
-    `engine` is the databases' product and version; `keys` and `databases` have the sha256 of each answer key (a file of
-    corrected golds) and database; `inputs` is a digest of all that decides the result.
+    `keys` has the sha256 of each answer key, a file of corrected golds; all others are as in `RunRecord`.
     """
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
     translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}

@@ -77,8 +77,7 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
     None if there is none, or if the warehouse does not have both, or refuses them.
     """
     try:
-        previous = previous_run(run, warehouse.runs())
-        if not previous:
+        if not (previous := previous_run(run, warehouse.runs())):
             return None
         return compare(warehouse.read_run(previous), run if run.rows else warehouse.read_run(run.run_id))
     except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so

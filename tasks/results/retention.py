@@ -168,7 +168,6 @@ def size_of(path: Path) -> int:
 
 
 def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """Yield the files in a folder and in the folders inside of it; links are not followed."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

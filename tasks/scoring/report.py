@@ -24,9 +24,8 @@ def wilson(right: float, total: float) -> tuple[float, float]:
     spread = z * z / total
     middle = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
-    low = middle - half if right else 0.0
-    high = middle + half if right < total else 1.0
-    return low, high
+    low, high = middle - half, middle + half
+    return low if right else 0.0, high if right < total else 1.0
 
 
 @dataclass(frozen=True, slots=True)

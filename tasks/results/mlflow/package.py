@@ -70,8 +70,7 @@ def _metrics_without_steps(record: RunRecord) -> dict[str, Logged]:
     values: dict[str, Logged] = {"ex": record.score}
     values |= {f"ex_{name}": score for name, score in record.scores.items() if name != record.rule}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in record.by_difficulty.items()}
-    for stage in record.stages:
-        values[f"stage_ex/{stage.name}"] = stage
+    values |= {f"stage_ex/{stage.name}": stage for stage in record.stages}
     for link in record.links:
         values[f"linking/{link.name}/nsr"] = link.nsr
         values[f"linking/{link.name}/strict_recall"] = link.strict_recall

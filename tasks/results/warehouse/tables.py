@@ -267,7 +267,7 @@ class WarehouseFile:
 
     @contextmanager
     def _open(self, *, read_only: bool) -> "Iterator[DuckDBPyConnection]":
-        """Open the file, after any other connection of this process, and check that its layout is ours."""
+        """Open the file, after any other connection of this process has closed, and check that its layout is ours."""
         import duckdb
 
         with _ONE_AT_A_TIME:

@@ -340,8 +340,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Number names that come again, so that no column is lost in an object."""
     distinct: list[str] = []
     for name in names:
-        count = 1
-        unique = name
+        count, unique = 1, name
         while unique in distinct:
             count += 1
             unique = f"{name}_{count}"

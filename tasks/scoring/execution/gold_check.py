@@ -127,9 +127,8 @@ async def check_golds(
 ) -> tuple[GoldCheck, ...]:
     """Run every gold once on each database of its suite and classify it; return the results in file order.
 
-    `suites` has the databases of each database id, several in a test suite. The result is that of the first one, unless
-    the gold does not run on another. `broken` are databases whose file is there but cannot be read, with the reason.
-    `on_check` is called with each result.
+    `suites` has the databases of each database id. The result is that of the first one, unless the gold does not run on
+    another. `broken` has the databases that cannot be read, with the reason. `on_check` is called with each result.
     """
     checks: dict[int, GoldCheck] = {}
     queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
@@ -281,10 +280,7 @@ class Decision:
 
 
 async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int = 0) -> Decision:
-    """Compare the results of a gold's alternatives: the same SQL with ties or NULLs in another order, for example.
-
-    A finding, which is a pair of alternatives with different results, has at most `rows` rows to show.
-    """
+    """Compare the results of a gold's alternatives, such as other orders of ties; a finding has at most `rows` rows."""
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")

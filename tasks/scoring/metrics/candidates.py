@@ -81,8 +81,7 @@ def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynom
 def _elected(candidate: int, groups: Sequence[Sequence[int]]) -> Polynomial:
     """Return the number of subsets of voting candidates in which one is chosen, by their size.
 
-    One is chosen if it is the first of its group in the subset, and each other group has fewer there, or as many that
-    all come later.
+    It is chosen if it is the first of its group there, and each other group has fewer, or as many that all come later.
     """
     cluster = next(group for group in groups if candidate in group)
     later = sum(other > candidate for other in cluster)

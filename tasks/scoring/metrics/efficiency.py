@@ -63,7 +63,6 @@ def efficiency(run: ScoredRun) -> Measurement | None:
         return score_efficiency(timings, len(rows))
 
     total = score(run.scored)
-    groups = by_grade(run.scored).items()
     further: dict[str, Value] = {"ves/measured": total["measured"]}
     for name in SCORES:
         if spread := total[name]:
@@ -78,7 +77,7 @@ def efficiency(run: ScoredRun) -> Measurement | None:
         data={
             **total,
             "load": measured.load,
-            "by_difficulty": {grade: score(rows) for grade, rows in groups},
+            "by_difficulty": {grade: score(rows) for grade, rows in by_grade(run.scored).items()},
         },
         headline=_headline(total, len(run.scored)),
         lines=tuple(_lines(total, measured.load)),
