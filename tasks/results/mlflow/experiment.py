@@ -184,7 +184,7 @@ def logged_by_library(
             yield
     finally:
         for variable in settings:
-            os.environ.pop(variable)
+            os.environ.pop(variable, None)
         os.environ.update(before)
 
 
