@@ -81,7 +81,7 @@ class DemonstrationSearch:
     def __init__(self, evaluated: Benchmark, settings: EvaluationSettings, progress: Progress) -> None:
         """Read the training questions, if the pipeline shows any, and remove leaks."""
         self._evaluated = evaluated
-        self._settings, retriever = with_retriever(settings)
+        self._settings, retriever_note = with_retriever(settings)
         self._progress = progress
         self._retrieval = self._settings.pipeline.demonstrations
         self._dac = dac_of(settings.pipeline)
@@ -94,10 +94,10 @@ class DemonstrationSearch:
         if self._dac and self._dac.shots and self._dac.alignments == "spider" and (spider := self._spider()):
             self._pools.append(spider)
         # sentences on where demonstrations are from and what was removed
-        self.note = " ".join(filter(None, (retriever, *(pool.note for pool in self._pools))))
+        self.note = " ".join(filter(None, (retriever_note, *(pool.note for pool in self._pools))))
 
     def choose(self, questions: Sequence[Question]) -> dict[str, QuestionExtras]:
-        """Return each question's demonstrations, by its id."""
+        """Return each question's demonstrations, by its id; for DAC also with their schemas and for entity linking."""
         if not self._shots:
             return {question.id: QuestionExtras() for question in questions}
         nearest = self._nearest(self._pools[0], questions, self._shots)
@@ -113,9 +113,9 @@ class DemonstrationSearch:
 
     @property
     def chosen_from(self) -> Mapping[str, Any] | None:
-        """All that decides `choose`, beside the questions and the settings; None where the choice itself is needed.
+        """All that decides `choose`, beside the questions and the settings, so that a digest needs no choice.
 
-        DAC's demonstrations have schemas, which are read only for those that are chosen.
+        None for DAC, whose choice has to be made: its demonstrations have schemas, read only for those that are chosen.
         """
         if self._dac:
             return None
@@ -134,7 +134,7 @@ class DemonstrationSearch:
     def _spider(self) -> _Pool | None:
         """Return Spider's training questions; None where its files are not in the data folder."""
         settings = load_benchmark_settings(find_conf(), SPIDER)
-        if self._evaluated.settings.name == SPIDER:
+        if self._evaluated.settings.name == SPIDER:  # the first pool has them
             return None
         try:
             pool = self._pool(Folders.of(self._settings).benchmark(settings))
@@ -145,7 +145,7 @@ class DemonstrationSearch:
     def _nearest(
         self, pool: _Pool, questions: Sequence[Question], count: int
     ) -> tuple[tuple[Demonstration, ...], ...]:
-        """Return the most similar training questions for each question."""
+        """Return the most similar training questions for each question, compared without schema names if masked."""
         from tasks.retrieval.demonstrations import nearest_demonstrations
 
         self._progress.step(f"Choosing {count} of {len(pool.guarded):,} demonstrations for each question")

@@ -85,6 +85,8 @@ class _Describer:
             await self._describe(database, table)
 
     async def _describe(self, database: Database, table: Table) -> None:
+        """Describe a table's columns, or note why not; after a fatal error no other table is sent."""
+        # stages and records of calls belong to a question, so one stands for the table
         question = Question(id=table.name, text="", database_id=database.id)
         resources = self._resources
         control = resources.control
@@ -104,7 +106,8 @@ class _Describer:
                     texts = await describe_columns(view, table.name, columns, resources.tools.backbone)
             except BackboneError as error:
                 failure = str(error)
-                self.fatal = self.fatal or (error if error.fatal else None)
+                if error.fatal and not self.fatal:
+                    self.fatal = error
             except Stopped:
                 return
         if failure:

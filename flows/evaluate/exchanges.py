@@ -104,6 +104,7 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
 async def _ask_again(
     settings: EvaluationSettings, run: RunRecord, scores: Sequence[QuestionScore], folders: Folders
 ) -> dict[str, Exchange]:
+    """Answer questions again, by a backbone without a cost, and return its prompts and replies by their key."""
     questions = tuple(score.question for score in scores)
     progress = Progress()
     benchmark = folders.benchmark_of(run)

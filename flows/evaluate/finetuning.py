@@ -162,6 +162,7 @@ async def _add_pairs(
     settings: SeaSqlSettings,
     home: Path,
 ) -> None:
+    """Add the pair of each question: the reply to its prompt is its preliminary SQL if that is right, else the gold."""
     names = dict.fromkeys(row.question.database_id for row in rows)
     databases = {
         name: open_benchmark_database(benchmark, name, settings.prompt.sample_rows, home) for name in names

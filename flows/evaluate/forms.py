@@ -46,10 +46,9 @@ def offering(files: Mapping[str, Sequence[str]]) -> Iterator[None]:
 def _offer(kind: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     """Return the schema of a field that names a benchmark, backbone or pipeline, or several: one offered, or a file.
 
-    Prefect's UI makes a field for a name or a path of it, and a list beside it; Prefect's server refuses all else. `if`
-    checks it, so that a refusal lists the names; one of `anyOf` says only that nothing fits. The UI shows a text by the
-    first choice that has its type, so the list has none. It has no such choice for items: of several, one chooses from
-    the list, which has the files of nights.yaml too.
+    Prefect's UI makes of `anyOf` a field for a name or a path, and a list beside it. It shows a text in the first
+    choice that has its type, so the list has none. For an array it can only show the list, which has the files of
+    nights.yaml too. Prefect's server refuses all else by `if`: its refusal lists the names, that of `anyOf` would not.
     """
     offered = sorted({*known_names(kind), *_offered.get().get(kind, ())})
     if schema["type"] == "array":
@@ -117,7 +116,7 @@ class EvaluationForm(Form, EvaluationNames):
     """One evaluation; files are named by their absolute path."""
 
     def command(self, epoch: str | None = None) -> str:
-        """Return the command that evaluates it, with the paid replies of an epoch."""
+        """Return the command that evaluates it; it reuses only replies of the `epoch`, a period such as a date."""
         words = ["crosscheck", "evaluate"]
         for name in (*KINDS, *QuestionSelection.model_fields, "data"):
             value = getattr(self, name)

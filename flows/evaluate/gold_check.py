@@ -277,7 +277,7 @@ class CheckedKey:
 
 
 def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress) -> CheckedKey:
-    """Run every SQL that a key changes of a benchmark; `item` is the key, as in `benchmark.answer_keys`."""
+    """Run every SQL of an answer key, a file of corrected golds; `item` is the key, as in `benchmark.answer_keys`."""
     progress.step(f"Reading {settings.name}")
     plain = settings.model_copy(update={"answer_keys": (item,)})
     benchmark = folders.benchmark(plain, progress)

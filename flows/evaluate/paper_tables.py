@@ -95,7 +95,8 @@ def paper_runs(records: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun
             schemas = schemas_of(run, folders)
         except CrosscheckError:  # tables that need no schema are made all the same
             schemas = {}
-        runs.append(PaperRun(f"{chr(ord('A') + position % 26)}{position // 26 or ''}", run, schemas))
+        letter = chr(ord("A") + position % 26)
+        runs.append(PaperRun(f"{letter}{position // 26 or ''}", run, schemas))
     return tuple(runs)
 
 

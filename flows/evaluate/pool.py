@@ -52,8 +52,8 @@ async def answer_all(
 ) -> Answers:
     """Run every question through the pipeline, with as many requests in flight as the backbone allows.
 
-    `score` is awaited with each outcome, outside of the pool, so that scoring does not delay the backbone. `shards` are
-    outcomes that shards gave, which are not run again. Without `restored`, a task run looks for outcomes to restore.
+    `score` is awaited with each outcome, outside of the pool, so that scoring does not delay the backbone. `shards` has
+    outcomes of other workers, which are not run again, `restored` those of earlier runs; None: a task run finds them.
     """
     answers = Answers(dict(shards.outcomes), fatal=shards.fatal) if shards else Answers()
     from_shards = dict(answers.outcomes)
@@ -225,7 +225,7 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
         yield lambda question, outcome: queue.put_nowait((question, outcome))
     finally:
         for _ in scorers:
-            queue.put_nowait(None)
+            queue.put_nowait(None)  # ends one of them
         await asyncio.gather(*scorers)
 
 

@@ -95,7 +95,7 @@ def writer_settings(settings: EvaluationSettings) -> RunBackbones:
 
 
 def _load_writer(name: str, backbone: BackboneSettings) -> BackboneSettings:
-    """Return the backbone of a name or file, with the epoch of the run's; the run's itself where it is that one."""
+    """Return the backbone of a name or file, or the run's own; all have its epoch, by which replies are reused."""
     if name == backbone.name:
         return backbone
     try:
@@ -254,7 +254,7 @@ def prepare(
     `sends_requests` is as in `check_backbone`; `choose` is False where demonstrations may not be needed.
     """
     check_demonstrations(settings)
-    settings, retriever = with_retriever(settings)
+    settings, retriever_note = with_retriever(settings)
     check_backbone(settings.backbone, sends_requests=sends_requests)
     eliminator_settings(settings, sends_requests=sends_requests)
     check_candidates(settings, sends_requests=sends_requests)
@@ -318,7 +318,7 @@ def prepare(
         search,
         choose=choose_once,
         notes=tuple(filter(None, notes)),
-        demonstrations=" ".join(filter(None, (retriever, search.note))),
+        demonstrations=" ".join(filter(None, (retriever_note, search.note))),
         generated=generated,
         schema_only=schema_only,
     )

@@ -167,13 +167,11 @@ class QuestionView:
     def candidates(self) -> tuple[dict[str, Any], ...]:
         """The SQL after each stage with its verdict."""
         rows = []
-        for candidate in self.score.outcome.candidates:
-            row: dict[str, Any] = {"stage": candidate.stage, "sql": candidate.sql}
-            if verdict := self.score.stages.get(candidate.stage):
+        for step in self.score.outcome.candidates:
+            row: dict[str, Any] = {"stage": step.stage, "sql": step.sql, "correct": None, "status": None}
+            if verdict := self.score.stages.get(step.stage):
                 correct = is_right(verdict, self.record.rule)
                 row |= {"correct": correct, "status": verdict.status, "error": verdict.error}
-            else:
-                row |= {"correct": None, "status": None}
             rows.append(row)
         return tuple(rows)
 
@@ -218,7 +216,7 @@ def view_questions(
 ) -> list[QuestionView]:
     """Find the prompts and replies of a run's questions, and execute predictions and golds.
 
-    So many `rows` of each result are shown; more are read where so many are to be `compared`.
+    Of each result `rows` rows are shown; at least `compared` are read, so that differing rows can be found.
     """
     progress = progress or Progress()
     progress.step(f"Finding the prompts and replies of {counted(len(scores), 'question')}")

@@ -52,7 +52,7 @@ class RerunPlan:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of the run in MLflow; that it is rerolled is known at its end, or of its parent."""
+        """Tags of the run in MLflow; the tag that it is rerolled is its parent's, or added when it ends."""
         settings, run = self.asked_for, self.parent
         inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
         tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
@@ -110,9 +110,10 @@ def check_data(run: RunRecord, benchmark: Benchmark, databases: Mapping[str, Dat
 
 
 def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
-    """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
+    """Return the number of the attempt, a sampling of the model, that a fresh re-run makes or continues.
 
-    It is asked for them by the same selection and stage, of the run that it re-ran or of the run that it became.
+    The last attempt is continued if it lacks answers and the request is the same: the same selection and stage, of the
+    run that it re-ran or of the run that it became.
     """
     last = warehouse.last_sampled(parent)
     if last is None:
@@ -195,7 +196,7 @@ class Merge:
         spec = self.again[question.id]
         if outcome.retryable:
             self.no_new_answer.add(question.id)
-        if not outcome.attempts:
+        if not outcome.attempts:  # the run ended before it was asked
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
             return
@@ -210,7 +211,7 @@ class Merge:
             await self.scorer.add_scored(replace(earlier, outcome=merged))
             return
         samples = old.outcome.samples
-        if spec.attempt not in samples:
+        if spec.attempt not in samples:  # stages before `from_stage` keep the results of earlier samplings
             samples = (*samples, spec.attempt) if spec.from_stage else (spec.attempt,)
         await self.scorer.score(question, replace(outcome, attempts=attempts, samples=samples))
 
@@ -219,6 +220,7 @@ class Merge:
         new = {score.question.id: score for score in self.scorer.scores}
         pairs = [(self.old[name], new[name]) for name in self.again if name in new]
         asked = self.again.keys() - {*self.not_asked, *self.restored}
+        # also those whose new answer is restored from a re-run that was interrupted
         resampled = asked | {
             name for name in self.restored if self.again[name].attempt not in self.old[name].outcome.samples
         }

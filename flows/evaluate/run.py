@@ -52,12 +52,11 @@ def launched(
     early: bool = False,
     later: bool = False,
 ) -> Iterator[Launched]:
-    """Prepare an evaluation, and provide Prefect for as long as the block lasts: a server given, or one of its own.
+    """Prepare an evaluation, and provide Prefect for as long as the block lasts: the given server, or one of its own.
 
     The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
-    imported after its start. With `early`, the block connects to the server itself; with `later` too, the server starts
-    only when the block does. Modules with flows are imported inside of the block, since Prefect reads its settings when
-    it is imported.
+    imported after its start. With `early`, the block calls `connect` itself when it needs the server; with `later` too,
+    the server starts only then. Modules with flows are imported inside, since Prefect reads its settings on import.
     """
     home = Home(Path(settings.home))
     check_shards(settings)
@@ -147,7 +146,8 @@ def run_evaluation(
 ) -> RunRecord:
     """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
 
-    Prefect's server is started only where a stage has to run, or one runs already.
+    `early`: questions are answered before Prefect's server is there. `similar`: an earlier run had these settings, so
+    that all may be restored, and the server is started only if a stage has to run.
     """
     early = _may_begin_early(settings)
     replays = settings.record is not None or kind_of(settings.backbone).replays
@@ -169,9 +169,9 @@ def run_evaluation(
 
 
 def _may_begin_early(settings: EvaluationSettings) -> bool:
-    """Return whether questions may be answered before Prefect's server does.
+    """Return whether questions may be answered before Prefect's server answers: only if none runs already.
 
-    A server that runs already is to show the evaluation from its beginning, and with it a killed run is marked as such.
+    Such a server shows the evaluation from its beginning, and is needed to mark a killed run as such.
     """
     home = Home(Path(settings.home))
     return (

@@ -251,12 +251,7 @@ class Resources:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls,
-        settings: EvaluationSettings,
-        control: Control,
-        *,
-        persistent: bool = True,
-        traced: bool = False,
+        cls, settings: EvaluationSettings, control: Control, *, persistent: bool = True, traced: bool = False
     ) -> "AsyncIterator[Resources]":
         """Open the resources of one run, and close them in reverse order, calls in flight first.
 

@@ -38,7 +38,7 @@ TRIALS = 3
 
 @dataclass(frozen=True)
 class KeyJudge:
-    """The answer keys of a benchmark."""
+    """The answer keys of a benchmark: files of corrected golds, by which answers are judged a second time."""
 
     benchmark: Benchmark  # the whole split
     judge: Judge  # compares SQL with a gold
@@ -49,7 +49,7 @@ class KeyJudge:
         return {name: verdict for name, verdict in verdicts if verdict is not None}
 
     def _verdict(self, key: AnswerKey, question: Question) -> KeyVerdict | None:
-        """Return what a key changes of a question, None for nothing; an added gold stands beside the official ones."""
+        """Return what a key changes of a question, not judged yet; None: nothing. Added golds join the official."""
         if question.id in key.absent:
             return KeyVerdict("absent")
         entry = key.entries.get(question.id)
@@ -66,10 +66,7 @@ class KeyJudge:
         return KeyVerdict(CHANGES[entry.action], golds, {}, entry.reason, entry.source)
 
     async def judged(self, score: QuestionScore, databases: Sequence[Database]) -> dict[str, KeyVerdict]:
-        """Judge a question's final SQL on its databases by each key that changes its gold.
-
-        Return the verdicts of `of`; only those on a replaced or added gold are judged.
-        """
+        """Return what each key changes of a question, with its verdict on the final SQL if it has golds of its own."""
         verdicts = self.of(score.question)
         for key in self.benchmark.keys:
             verdict = verdicts.get(key.name)
@@ -90,7 +87,7 @@ def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
 
 
 async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:
-    """Run the SQL of every key for the selected questions that have a database."""
+    """Run the SQL of every answer key for the selected questions that have a database; raise if any does not run."""
     benchmark, databases = scorable.benchmark, scorable.databases
 
     async def find_problem(question_and_sql: tuple[Question, str]) -> str:
@@ -230,6 +227,7 @@ class Scorer:
         suite = self._suite(database)
         candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
         gold = self._gold(question)
+        # without a gold SQL only rules that match accepted results can judge
         accepted = None if gold else self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))

@@ -127,9 +127,8 @@ class Tracing:
         return ""
 
     def _exchange(self, question: str, key: str) -> Exchange | None:
-        if self._observed and (exchange := self._observed.exchange(question, key)):
-            return exchange
-        return cached_exchange(self._replies, key)
+        observed = self._observed.exchange(question, key) if self._observed else None
+        return observed or cached_exchange(self._replies, key)
 
 
 class Session:
@@ -161,12 +160,7 @@ class Session:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls,
-        preparation: Preparation,
-        control: Control,
-        tags: Mapping[str, str],
-        *,
-        inputs: str = "",
+        cls, preparation: Preparation, control: Control, tags: Mapping[str, str], *, inputs: str = ""
     ) -> "AsyncIterator[Session]":
         """Start a run with further tags; if the block raises, its records contain the status and the reason.
 
@@ -276,7 +270,7 @@ class Session:
         problem, recorded = await asyncio.gather(
             self._trace(record), wait_until_recorded(answers.task_runs, self.resources.control)
         )
-        same_run = await asyncio.to_thread(self._same, record) if "rerun" not in facts else ""
+        same_run = "" if "rerun" in facts else await asyncio.to_thread(self._repeated_run, record)
         model_note = about_models((row.outcome for row in record.rows), self.run.settings_of("pipeline"))
         completion = Completion(
             seconds=answers.ended - self._started,
@@ -317,7 +311,7 @@ class Session:
         record = await asyncio.to_thread(keep_record, record, notes, self._warehouse, self._tracker.store)
         return record.with_notes((*record.notes, await asyncio.to_thread(self._too_large)))
 
-    def _same(self, record: RunRecord) -> str:
+    def _repeated_run(self, record: RunRecord) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
         if record.cost.calls:
             return ""
@@ -438,8 +432,7 @@ class Session:
         with suppress(CrosscheckError):  # the sentence says it in any case
             self.note({"cost": {"calls": cost.calls, "cost_usd": cost.cost_usd}})
         calls = counted(cost.calls, "call")
-        usd = money(cost.cost_usd)
-        return f" Paid until then, by run {self.run.run_id}: {calls}, cost {usd}."
+        return f" Paid until then, by run {self.run.run_id}: {calls}, cost {money(cost.cost_usd)}."
 
 
 def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) -> RunRecord:

@@ -56,6 +56,7 @@ def _on_this_machine(settings: EvaluationSettings, home: Home) -> EvaluationSett
 
 
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:
+    """Answer the shard's questions, and hand over and return those that failed."""
     preparation = prepare(settings, control.progress)
     benchmark = preparation.benchmark
     questions = preparation.answerable[shard.number - 1 :: shard.of]

@@ -154,7 +154,7 @@ class Folder:
             except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
                 note = f"It cannot be read: {error}"
                 holdings.append(Holding(store.name, store.path, size_of(store.path), note=note))
-        nights = list(home.nights.glob("*.json"))
+        nights = list(home.nights.glob("*.json"))  # listed behind the runs
         holdings.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
         inside = sum(part.size for part in holdings if part.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))

@@ -154,10 +154,7 @@ class Decomposition:
         """Correct by one kind of feedback until it is satisfied, brings no change, or its rounds are used up.
 
         `check` returns the feedback on a SQL, None when it is satisfied. Rounds after the first use the temperature
-        `warm`.
-
-        With strict feedback also until no less is missing than before: the released code goes on while it has fewer
-        corrections to ask for.
+        `warm`. Strict feedback also ends when as much is missing as in the round before, as in the released code.
         """
         settings = self.settings
         missing = None

@@ -121,7 +121,7 @@ class Context(Generic[S_co]):
         return pruned
 
     async def full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
-        """Return the schema as `view_for`, without pruning it."""
+        """Return the whole schema as the prompts show it: with sample rows, retrieved values or neither."""
         prompt = self.settings.prompt
         schema = self.runner.database.schema
         random_rows = prompt.values == "rows" and prompt.rows == "random"

@@ -52,7 +52,10 @@ def describe(
     databases: Mapping[str, str] | None = None,
     inputs: str = "",
 ) -> RunRecord:
-    """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON."""
+    """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON.
+
+    `keys` has the sha256 of each answer key, a file of corrected golds; all others are as in `RunRecord`.
+    """
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
     translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
     run_id = new_run_id()

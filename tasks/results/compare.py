@@ -77,8 +77,7 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
     None if there is none, or if the warehouse does not have both, or refuses them.
     """
     try:
-        previous = previous_run(run, warehouse.runs())
-        if not previous:
+        if not (previous := previous_run(run, warehouse.runs())):
             return None
         return compare(warehouse.read_run(previous), run if run.rows else warehouse.read_run(run.run_id))
     except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
@@ -88,6 +87,7 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
 def _compare_two(
     a: RunRecord, b: RunRecord, rule: str, confidence: float, margin: float | None
 ) -> Comparison:
+    """Compare two single runs, question by question; they are also compared by parts, stages, metrics and variants."""
     scored_b = b.scored_rows
     pairs = [
         Pair(row, scored_b[id_], is_right(row.final, rule), is_right(scored_b[id_].final, rule))
@@ -309,7 +309,8 @@ def _compare_variants(
 ) -> Iterator[VariantContrast]:
     """Compare two runs by each variant that one of them has, on questions that both scored.
 
-    A variant that one run lacks judges both. `why_not`: why the runs must not be ranked; "" if they may be.
+    A variant judges the same answers in another way, as by corrected golds. If one run lacks it, that of the other run
+    judges both. `why_not`: why the runs must not be ranked; "" if they may be.
     """
     rows_a, rows_b = [pair.a for pair in pairs], [pair.b for pair in pairs]
     of_a = find_variants(a.settings_of("benchmark"), rows_a)

@@ -77,6 +77,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
 
     There are none of runs that scored other questions: the summaries have the values over all questions of each run.
     A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
+    The `part` of a row is the path of its value in the metric's object, such as "by_hardness easy".
     """
     if a.scored_rows.keys() != b.scored_rows.keys():
         return ()
@@ -85,7 +86,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
         data_of_runs = [run.metrics.get(name) for run in (a, b)]
         if declared is not None:
             title, unit, better, words = declared.title, declared.unit, declared.better, declared.words
-        else:
+        else:  # a user's own metric, whose file is not imported
             title, unit, better, words = name, SHARE, None, {}
             for data in data_of_runs:
                 if isinstance(data, Mapping):
@@ -434,8 +435,9 @@ def _why_undecided(comparison: Comparison, *, loses: bool) -> str:
                 )
     if why := why_not_ranked(sides):
         return why
-    decisive = not isinstance(test, PairedTest) or (loses and comparison.noninferiority is None)
-    return test.not_ranked if decisive else ""
+    # of two runs, unanswered questions matter only for a proven loss, which right answers to them might undo
+    answers_matter = not isinstance(test, PairedTest) or (loses and comparison.noninferiority is None)
+    return test.not_ranked if answers_matter else ""
 
 
 def why_not_ranked(sides: Sequence[Side]) -> str:

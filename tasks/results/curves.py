@@ -90,9 +90,9 @@ _TITLES = {"usd": "USD per question", "tokens": "tokens per question", "calls": 
 def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -> Lines | None:
     """Return the chart of the runs that have candidates; None where none has.
 
-    A run is given as the kind that draws it, its name and the object "candidates" of its summary. The line of pass@k
-    is dashed, that of the majority solid, with intervals. The x axis is the cost per question, in the first unit that
-    all runs report and have some of, else in calls.
+    A run is given as the style of its lines (`kind`), its name and the object "candidates" of its summary. The line of
+    pass@k is dashed, that of majority@k solid, with intervals. The x axis is the cost per question, in the first unit
+    that all runs report and have some of, else in calls.
     """
     curves = [(kind, name, data["curve"]) for kind, name, data in runs if data]
     if not curves:

@@ -101,16 +101,12 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
     With `by`, the name of another score of the runs, such as that of an answer key, runs without that score are not
     ranked, and neither are runs whose score counts other questions or has another key than the newest run's.
     """
-    runs = [
-        run
-        for run in warehouse.finished_runs()
-        if benchmark in (None, run.benchmark) and NOISE not in run.tags
-    ]
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
-    for run in runs:
-        databases = tuple(sorted(run.databases.items()))
-        key = (run.benchmark, run.revision, run.rule, run.question_set, databases)
-        groups.setdefault(key, []).append(run)
+    for run in warehouse.finished_runs():
+        if benchmark in (None, run.benchmark) and NOISE not in run.tags:
+            databases = tuple(sorted(run.databases.items()))
+            key = (run.benchmark, run.revision, run.rule, run.question_set, databases)
+            groups.setdefault(key, []).append(run)
     boards = _distinguish(
         [(_board(members, warehouse, by), members[0]) for members in groups.values()], warehouse
     )
@@ -143,11 +139,11 @@ def _distinguish(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
     """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them."""
     placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
-    rows = _unrank_other_bases(placed, by)
+    rows = _unrank_other_golds(placed, by)
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_sort_key)
     scores = [_score(row) for row in ranked]
     run = newest_first[0]
-    letters = _letters(ranked, run.rule, by, warehouse)
+    letters = _letters(ranked, run.rule, by, warehouse)  # runs that share one have no proven difference
     return Board(
         benchmark=run.benchmark,
         revision=run.revision,
@@ -172,8 +168,8 @@ def _basis(run: RunRecord, by: str) -> object:
     return run.keys.get(score.variant), *map(tuple, left_out)
 
 
-def _unrank_other_bases(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
-    """Return the rows, unranked where the score of a run has another basis than that of the newest ranked run."""
+def _unrank_other_golds(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
+    """Return the rows, unranked where a run was scored by another key or on other questions than the newest ranked."""
     newest = next((_basis(row.run, by) for row in rows if not row.why_unranked), None)
     other = "was scored by another answer key of this name, or on other questions"
     return [
@@ -183,7 +179,7 @@ def _unrank_other_bases(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
 
 
 def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehouse) -> dict[str, str]:
-    """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
+    """Return letters by run id, shared by runs without a proven difference; {} where there is nothing to test."""
     if len(ranked) < 2:
         return {}
     run_ids = [row.run.run_id for row in ranked]

@@ -265,10 +265,10 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
 
 
 def _earlier_runs(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
-    """Return the complete runs before this one of the same questions, newest first: those of nights, if any.
+    """Return the complete runs before this one of the same questions, newest first; if any are of nights, only these.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
-    others. Repeats that measure noise are not among them.
+    others: the tag `NIGHT`, the name of the night, is the same. Repeats that measure noise are not among them.
     """
     night = current.tags.get(NIGHT)
     earlier = [

@@ -30,8 +30,8 @@ def stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore
 def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
     """Return the stages in pipeline order, although no question need have reached all of them.
 
-    Candidates are no stages of each other: of several, the first one's steps are there, and the selection. Turns are
-    not there: the metric `turns` has their curve.
+    Of a question's candidates, only the first one's steps are stages, and the selection is one. Turns of an agent are
+    left out: the metric `turns` has their curve.
     """
     names: list[str] = []
     for score in scored:
@@ -40,7 +40,7 @@ def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
             if is_candidate(name) or is_turn(name):
                 continue
             if name not in names:
-                names.insert(position, name)
+                names.insert(position, name)  # behind the stage before it
             position = names.index(name) + 1
     return names
 

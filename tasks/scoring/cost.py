@@ -113,7 +113,7 @@ class Savings(NamedTuple):
 
 
 def _savings(call: Call) -> Savings:
-    """Return what was saved; by the tier, the list price less the prompt cache's saving and the cost."""
+    """Return what a paid call saved; the tier saved the list price less the prompt cache's saving and the cost."""
     if call.cost_usd == 0 and call.list_usd is None:
         return Savings(0.0, 0.0, 0.0)  # a free model
     if call.list_usd is None or call.prompt_cache_usd is None or call.cost_usd is None:

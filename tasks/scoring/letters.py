@@ -18,7 +18,7 @@ _LETTER = re.compile(r"[a-z]\d*")
 
 def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset[str], float]:
     """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm)."""
-    questions = tuple(dict.fromkeys(question for answers in right.values() for question in answers))
+    questions = {question for answers in right.values() for question in answers}
     asked = {name: _bits(question in answers for question in questions) for name, answers in right.items()}
     right_bits = {
         name: _bits(answers.get(question, False) for question in questions) for name, answers in right.items()
@@ -82,7 +82,7 @@ def compact_letters(names: Sequence[str], different: Collection[frozenset[str]])
             split += [group - {name} for name in sorted(pair)] if pair <= group else [group]
         distinct = list(dict.fromkeys(split))
         groups = [group for group in distinct if not any(group < larger for larger in distinct)]
-    for group in tuple(groups):  # a group is left out if the others cover its pairs
+    for group in tuple(groups):  # a group, which becomes a letter, is left out if the others cover its pairs
         others = [other for other in groups if other != group]
         if all(any({a, b} <= other for other in others) for a in group for b in group):
             groups = others

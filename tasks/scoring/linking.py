@@ -60,10 +60,7 @@ class LinkedQuestion:
 
 
 def score_links(
-    scores: Iterable[QuestionScore],
-    schemas: Mapping[str, Schema],
-    *,
-    gold_elements: GoldElements = "cross",
+    scores: Iterable[QuestionScore], schemas: Mapping[str, Schema], *, gold_elements: GoldElements = "cross"
 ) -> tuple[LinkingScore, ...]:
     """Score every link that any of the questions has, in order of first appearance.
 

@@ -56,9 +56,8 @@ class ScoredRun:
     rows: Sequence[QuestionScore]  # one per selected question, in the benchmark's order
     schemas: Mapping[str, "Schema"]  # full schema by database
     exact_match: bool = False  # whether Spider's exact set match is scored for this benchmark
-    link_all: bool = (
-        False  # whether schema links are scored of missing databases, too: that needs only their schemas
-    )
+    # whether schema links are scored of missing databases, too: that needs only their schemas
+    link_all: bool = False
     # what was measured by executing queries again, by the metric's name
     measured: Mapping[str, Any] = field(default_factory=dict)
 
@@ -210,8 +209,8 @@ def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
 def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str, Measurement | None]:
     """Compute metrics; None: every registered one.
 
-    One of a user's own that raises is unknown, and says so in the summary: an evaluation that was paid for is not
-    lost to it.
+    If a user's own metric raises, its line in the summary says that it is unknown, and why: an evaluation that was paid
+    for is not lost.
     """
     measurements: dict[str, Measurement | None] = {}
     chosen = find_metrics() if metrics is None else metrics

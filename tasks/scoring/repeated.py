@@ -95,12 +95,12 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     import numpy as np
 
     sizes = [abs(difference) for difference in differences if difference]
-    whole = sum(sizes)
-    reached = abs(sum(differences))
-    shares = np.ones(1)
+    largest = sum(sizes)
+    observed = abs(sum(differences))
+    shares = np.ones(1)  # of the choices of signs, by their sum from -largest to largest
     for size in sizes:
         shares = (np.pad(shares, (0, 2 * size)) + np.pad(shares, (2 * size, 0))) / 2
-    return min(1.0, float(2 * shares[whole + reached :].sum())) if reached else 1.0
+    return min(1.0, float(2 * shares[largest + observed :].sum())) if observed else 1.0
 
 
 def noninferiority_of_repeated(
@@ -123,10 +123,10 @@ def noninferiority_of_repeated(
         error = sqrt(max(variance, loss * (1 - loss)) / questions)
         return float(t.sf((mean + loss) / error, questions - 1)) if questions > 1 else 1.0
 
+    # a loss that is not above the observed one, -mean, has a p of 0.5 or more
     losses = (step / 10_000 for step in range(1, 10_000) if step / 10_000 > -mean)
-    return NonInferiority(
-        margin, p_of(margin), next((loss for loss in losses if p_of(loss) < LEVEL), None), method="t test"
-    )
+    largest_loss = next((loss for loss in losses if p_of(loss) < LEVEL), None)
+    return NonInferiority(margin, p_of(margin), largest_loss, method="t test")
 
 
 def flip_rate(counts: Sequence[int], runs: int) -> float:
@@ -192,10 +192,10 @@ def least_difference(questions: int, bound: float, level: float) -> int:
 
 
 def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float | None:
-    """Return the loss that one run against another proves by a measured flip rate in `POWER` of the cases, as a share.
+    """Return the smallest true loss, as a share, that one run against another proves in `POWER` of the cases.
 
-    It is the smallest difference that is proven, and what noise hides of a loss in that share of the cases. None where
-    that is more than all questions.
+    It is the smallest difference that `noise_p` proves, plus what noise at the measured flip rate, `rate`, takes away
+    from a loss at most in these cases. None where that is more than all questions.
     """
     hidden = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
     loss = (least_difference(questions, bound, level) + hidden) / questions
@@ -203,11 +203,11 @@ def provable_by_noise(questions: int, rate: float, bound: float, level: float) -
 
 
 def provable_by_mcnemar(questions: int, rate: float, level: float) -> float | None:
-    """Return the loss that a run against another proves by the exact McNemar test in `POWER` of the cases, as a share.
+    """Return the smallest loss, as a share, that the exact McNemar test of two runs proves in `POWER` of the cases.
 
-    The loss is of questions that were always right and are always wrong. Each other question flips with the
-    probability `rate`, as often in one direction as in the other. The power is computed exactly. None where a loss of
-    all questions is not proven.
+    The lost questions were always right and are now always wrong. Each other question flips with the probability
+    `rate`, as often in one direction as in the other. The power is computed exactly. None where even a loss of all
+    questions is not proven.
     """
     import numpy as np
     from scipy.stats import binom

@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 def wilson(right: float, total: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of one share, as shares; the whole of 0..1 of nothing."""
+    """Return Wilson's 95 % interval of one share, as shares; (0, 1) if there is nothing to count."""
     if not total:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
@@ -24,7 +24,8 @@ def wilson(right: float, total: float) -> tuple[float, float]:
     spread = z * z / total
     middle = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
-    return middle - half if right else 0.0, middle + half if right < total else 1.0
+    low, high = middle - half, middle + half
+    return low if right else 0.0, high if right < total else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,7 @@ class PairedTest(Conclusion):
         return still_won > lost_then and mcnemar(still_won, lost_then) < self.level
 
     def _what_it_would_take(self) -> str:
+        """Return which net of fixed over broken questions would be significant, as a sentence."""
         answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
         net = self.needed_net
         if net is None:
@@ -336,6 +337,7 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
     and below 1.
     """
     p = exact_p(fixed, broken, questions, margin)
+    # the largest loss that the data allow, by bisection: from the observed one to a loss of nearly everything
     low = max(0.0, (broken - fixed) / questions)
     high = 1 - _PRECISION
     if exact_p(fixed, broken, questions, high) >= LEVEL:
@@ -367,7 +369,7 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
         tail = binom.cdf(most_broken[reaching], questions - reaching, broken_of_others)
         return float(binom.pmf(reaching, questions, rate) @ tail)
 
-    end = (1 - margin) / 2  # at this rate, the fixed and the broken questions, more by the margin, are all
+    end = (1 - margin) / 2  # highest rate: fixed questions, and broken ones, more by the margin, are then all
     rates = np.sort(
         np.concatenate([np.linspace(0.0, end, _GRID), np.geomspace(end / 1e5, end / _GRID, _GRID // 2)])
     )

@@ -43,11 +43,11 @@ def answer_keys(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> 
 
 
 def key_variant(name: str) -> Variant:
-    """Return the score by an answer key, whose verdicts are in the questions."""
+    """Return the variant of an answer key, a file of corrected golds; its verdicts are in the questions."""
 
     def judge(row: QuestionScore, rule: str) -> bool | None:
         by_key = row.keys.get(name)
-        if by_key is None:
+        if by_key is None:  # the key leaves the gold as it is
             return is_right(row.final, rule)
         return by_key.correct.get(rule, False) if by_key.counted else None
 
@@ -56,7 +56,7 @@ def key_variant(name: str) -> Variant:
 
     def basis(row: QuestionScore) -> object:
         by_key = row.keys.get(name)
-        return by_key and (by_key.change, by_key.golds)
+        return None if by_key is None else (by_key.change, by_key.golds)
 
     return Variant(name, f"By the key {name}", judge, change, basis)
 
@@ -73,7 +73,7 @@ def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScor
 
 
 def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
-    """Leave out the questions whose gold's result the data do not decide, where `benchmark.find_undecided` looks."""
+    """Leave out golds that may return other rows on the same data, as a LIMIT among ties, if these are looked for."""
 
     def judge(row: QuestionScore, rule: str) -> bool | None:
         return None if row.undecided else is_right(row.final, rule)
@@ -143,7 +143,7 @@ def score_by(variant: Variant | None, scored: Sequence[QuestionScore], rule: str
         differs=Differs(
             now_right=tuple(name for name, right in verdicts.items() if right and not official[name]),
             now_wrong=tuple(name for name, right in verdicts.items() if right is False and official[name]),
-            withdrawn=left_out("withdrawn", ""),
+            withdrawn=left_out("withdrawn", ""),  # "": left out by a variant that changes no gold
             other_text=left_out("other_text"),
             absent=left_out("absent"),
         ),

@@ -51,14 +51,16 @@ async def column_profile(
 def with_profile(
     schema: Schema, profile: tuple[ColumnProfile, ...], *, samples: bool, missing: bool
 ) -> Schema:
-    """Return the schema with the rows that were drawn as its samples, and with the shares that are missing."""
+    """Return the schema with the drawn values as its columns' samples, and with their shares of NULL as `missing`."""
     profiles = {read.column: read for read in profile}
 
     def profiled(table: Table, column: Column) -> Column:
         read = profiles.get(ColumnName(table.name, column.name))
         if read and samples:
             column = replace(column, samples=read.samples)
-        return replace(column, missing=read.missing) if read and missing else column
+        if read and missing:
+            column = replace(column, missing=read.missing)
+        return column
 
     tables = (
         replace(table, columns=tuple(profiled(table, column) for column in table.columns))

@@ -90,6 +90,7 @@ class AlignmentReply(StageReply):
     @model_validator(mode="before")
     @classmethod
     def _says_something(cls, value: Any) -> Any:
+        """Return the reply with its valid items as a list; raise ValueError if it has items and none is valid."""
         items = value.get("alignment") if isinstance(value, dict) else None
         if isinstance(items, dict):  # {"singers": "singer"}, or {"singers": {"schema": ..., "type": ...}}
             items = [

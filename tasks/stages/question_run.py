@@ -99,7 +99,7 @@ class QuestionRun:
             count += 1
             label = label_of(f"{stage} {count}", self.candidate)
         self._calls[first] = count
-        self._begun[label] = None
+        self._begun[label] = None  # the stage that gets a label begins
         self._dropping = self._dropping or self.rerun_from_stage in (stage, label)
         return label
 

@@ -5,7 +5,7 @@ paper: the papers' databases have at most 200 columns, which fit.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,7 +175,7 @@ def show_result(execution: Execution | None, rows: int, *, counts: bool = False)
     if not execution.row_count:
         return EMPTY
     first_rows = execution.rows[:rows]
-    lines = [_row(row) for row in (execution.columns, *first_rows)]
+    lines = [" | ".join(map(_cell, row)) for row in (execution.columns, *first_rows)]
     if counts:
         total = f"{execution.row_count} row{'s' if execution.row_count > 1 else ''}"
         part = f", first {len(first_rows)} shown" if execution.row_count > len(first_rows) else ""
@@ -188,10 +188,6 @@ def outcome_of(execution: Execution | None) -> str:
     if execution is None:
         return "no_answer"
     return "empty" if execution.empty else execution.status
-
-
-def _row(values: Iterable[object]) -> str:
-    return " | ".join(_cell(value) for value in values)
 
 
 def _cell(value: object) -> str:

@@ -92,6 +92,7 @@ def _bar(metric: str) -> dict[str, Any]:
 
 
 def _line(metric: str, across: str = "step") -> dict[str, Any]:
+    """Return a chart of a metric over its steps, or `across` "time"."""
     return _card(
         "LINE",
         metricKey=metric,
@@ -175,18 +176,16 @@ def logged_by_library(
     check(store)
     find_or_create(store.client(), experiment, store.artifacts)
     settings = {"MLFLOW_TRACKING_URI": store.uri, "MLFLOW_EXPERIMENT_NAME": experiment}
-    before = {variable: os.environ.get(variable) for variable in settings}
+    before = {variable: os.environ[variable] for variable in settings if variable in os.environ}
     os.environ.update(settings)
     try:
         with mlflow.start_run(run_name=name) as run:
             register(tracking_uri=store.uri, mlflow_run=run.info.run_id)
             yield
     finally:
-        for variable, value in before.items():
-            if value is None:
-                os.environ.pop(variable)
-            else:
-                os.environ[variable] = value
+        for variable in settings:
+            os.environ.pop(variable, None)
+        os.environ.update(before)
 
 
 def open_experiment(client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool) -> str:

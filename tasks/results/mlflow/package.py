@@ -38,7 +38,7 @@ COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_mis
 
 
 def measures(record: RunRecord) -> tuple[Measure, ...]:
-    """Return the metrics of a run, about forty; a value that is not known is left out, never 0.
+    """Return the metrics of a run, about forty, without values that are not known and counts of faults that are 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
     so that `ex` comes first and everything about one subject stands together. What is more, causes of
@@ -70,8 +70,7 @@ def _metrics_without_steps(record: RunRecord) -> dict[str, Logged]:
     values: dict[str, Logged] = {"ex": record.score}
     values |= {f"ex_{name}": score for name, score in record.scores.items() if name != record.rule}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in record.by_difficulty.items()}
-    for stage in record.stages:
-        values[f"stage_ex/{stage.name}"] = stage
+    values |= {f"stage_ex/{stage.name}": stage for stage in record.stages}
     for link in record.links:
         values[f"linking/{link.name}/nsr"] = link.nsr
         values[f"linking/{link.name}/strict_recall"] = link.strict_recall

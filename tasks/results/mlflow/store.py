@@ -114,22 +114,22 @@ def is_known(path: Path, experiment: str = "") -> bool:
     """
     if not path.exists():
         return path.parent.is_dir()
-    layout = _layout(path, experiment)
+    version_now = _store_version(path, experiment)
     try:
-        return bool(layout) and _marker_file(path).read_text(encoding="utf-8") == layout
+        return bool(version_now) and _marker_file(path).read_text(encoding="utf-8") == version_now
     except OSError:
         return False
 
 
 def remember(path: Path) -> None:
     """Record that the installed release of MLflow has opened a store."""
-    if layout := _layout(path):
+    if version_now := _store_version(path):
         with suppress(OSError):  # it is then opened again before the next evaluation
-            _marker_file(path).write_text(layout, encoding="utf-8")
+            _marker_file(path).write_text(version_now, encoding="utf-8")
 
 
-def _layout(path: Path, experiment: str = "") -> str:
-    """Return MLflow's release and the version of the store's tables; "" if it is unknown or the experiment deleted."""
+def _store_version(path: Path, experiment: str = "") -> str:
+    """Return MLflow's release and the version of a store's tables; "" if that is unknown or the experiment deleted."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
             (tables,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()

@@ -183,6 +183,7 @@ class Tracker:
         return self._run
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
+        """Create the run unless it is there, and log its parameters and dataset."""
         if self._tracked.run_id is None:
             self._create(client, package)
         from mlflow.entities import Param
@@ -216,6 +217,7 @@ class Tracker:
         return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
+        """Log metrics, tags and files of the run, which is opened before if need be, and close it."""
         if not self._opened:
             self._open(client, package)
         run_id = str(self._tracked.run_id)
@@ -355,7 +357,7 @@ def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowCl
 
 
 def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
-    """Return how far each run whose verdict changes is below the best one, and its verdict."""
+    """Return, by MLflow's id of each run whose verdict changes, how far it is below the best one, and its verdict."""
     same = attrgetter("benchmark", "revision", "rule", "question_set")
     peers = [
         run for run in warehouse.runs() if run.total and NOISE not in run.tags and same(run) == same(record)
@@ -374,7 +376,7 @@ def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float,
     if len(peers) == 1:
         return {record.mlflow_run_id: (0.0, ALONE)} if record.mlflow_run_id else {}
     runs: list[RunHeader] = [record, best]
-    if best.run_id == record.run_id:
+    if best.run_id == record.run_id:  # earlier runs were compared with another best one
         runs = [record, *[run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]]
     right = warehouse.right_answers({best.run_id, *(run.run_id for run in runs)}, record.rule)
     return {run.mlflow_run_id: _against(best, run, right) for run in runs if run.mlflow_run_id}

@@ -244,11 +244,11 @@ class Warehouse:
         return self._without_questions(where, digest)
 
     def last_sampled(self, like: RunRecord) -> RunRecord | None:
-        """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
+        """Read the finished run of the same benchmark, backbone and pipeline with the highest `attempt`, if any has it.
 
-        Of several, the latest; without its questions; None where the model was sampled once. A run that was interrupted
-        does not count: the same command continues with the sampling that it began. One whose questions were removed
-        does: the reply cache may hold what it was answered.
+        Each fresh re-run samples the model once more; its attempt is the number of that sampling. Of several, the
+        latest is read, without its questions. A run that was interrupted does not count: the same command continues
+        its sampling. One whose questions were removed does: the reply cache may hold what it was answered.
         """
         names = (like.benchmark, like.backbone, like.pipeline)
         where = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
@@ -256,7 +256,7 @@ class Warehouse:
         return max(runs, key=lambda run: int(run.tags["attempt"]), default=None)
 
     def read_run(self, run_id: str, question_id: str | None = None) -> RunRecord:
-        """Read one run with all its questions, or with one of them; with all where it does not have that one."""
+        """Read one run with all its questions, or with one of them; if it lacks that one, with all, to name them."""
         path = self._file.path
         if not path.exists():
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')

@@ -140,6 +140,7 @@ def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 
 
 def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
+    """Read the score of a question from its row, and those of its candidates, stages and calls."""
     names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
     outcome = {
         "candidates": [candidate for candidate in candidates if candidate["reached"]],
@@ -266,6 +267,7 @@ class WarehouseFile:
 
     @contextmanager
     def _open(self, *, read_only: bool) -> "Iterator[DuckDBPyConnection]":
+        """Open the file, after any other connection of this process has closed, and check that its layout is ours."""
         import duckdb
 
         with _ONE_AT_A_TIME:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-_QUESTION = {
-    "run_id": "the run, as in `runs`",
-    "question_id": "id of the question in the benchmark",
-}
+_QUESTION = {"run_id": "the run, as in `runs`", "question_id": "id of the question in the benchmark"}
 _VERDICT = {
     "correct": "right under the run's headline rule; NULL: not judged",
     "correct_by_rule": "right by comparison rule: correct_by_rule['strict']",
@@ -343,8 +340,7 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Number names that come again, so that no column is lost in an object."""
     distinct: list[str] = []
     for name in names:
-        count = 1
-        unique = name
+        count, unique = 1, name
         while unique in distinct:
             count += 1
             unique = f"{name}_{count}"

@@ -81,7 +81,7 @@ def _query(sql: str, dialect: str, *, with_order: bool = False) -> JudgedQuery:
 
 
 async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
-    """Compare in one call, or, when that kills its worker, query by query."""
+    """Compare in one call of a worker; if that kills it, call once for the gold, then once for each prediction."""
     try:
         return await _call(workers, database, job)
     except WorkerLost as lost:
@@ -112,7 +112,7 @@ async def group_by_result(sqls: Sequence[str | None], rule: str, runner: Databas
 
     Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
     prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
-    one that it equals. None or blank is "no_answer".
+    one that it equals, its leader; one that does not run is its own. None or blank is "no_answer".
     """
     distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
     grouped = await _group_all(distinct, rule, runner) if distinct else []

@@ -125,10 +125,10 @@ async def check_golds(
     broken: Mapping[str, str],
     on_check: Callable[[GoldCheck], None],
 ) -> tuple[GoldCheck, ...]:
-    """Run every gold once on each database of its suite and classify it, in file order.
+    """Run every gold once on each database of its suite and classify it; return the results in file order.
 
-    What is found is that of the first database, unless the gold does not run on another. `broken` are databases whose
-    file is there but cannot be read, with the reason. `on_check` is called with each result.
+    `suites` has the databases of each database id. The result is that of the first one, unless the gold does not run on
+    another. `broken` has the databases that cannot be read, with the reason. `on_check` is called with each result.
     """
     checks: dict[int, GoldCheck] = {}
     queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
@@ -280,11 +280,11 @@ class Decision:
 
 
 async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int = 0) -> Decision:
-    """Execute the alternatives of a gold, and compare their results; a finding has at most `rows` rows to show."""
+    """Compare the results of a gold's alternatives, such as other orders of ties; a finding has at most `rows` rows."""
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")
-    if next(iter(alternatives.pairs(1, [True] * len(alternatives.probes))), None) is None:
+    if not any(True for _ in alternatives.pairs(1, [True] * len(alternatives.probes))):
         return Decision()  # no alternative, even if every probed sort key has numbers as texts
     gold = await judge.workers.execute(database, gold_sql, rows=0, timeout_s=judge.timeout_s)
     if not gold.ok:
@@ -307,9 +307,11 @@ async def _compare_pairs(
         if verdict.gold_status != "ok" or verdict.status != "ok":
             unchecked.append(f"{pair.kind} ({verdict.error or verdict.gold_status})")
             continue
+        # a gold with LIMIT and without ORDER BY asks for no order of its rows
         only_order = pair.kind == "limit_without_order" and verdict.difference == "row_order"
-        if is_right(verdict, judge.rules[0]) or only_order:  # the gold asks for no order
+        if is_right(verdict, judge.rules[0]) or only_order:
             continue
+        # a rewritten gold must have the gold's result, unless that may vary by itself, as ties have shown
         tied = any(finding.pair.kind in TIES for finding in findings)
         rewritten = pair.kind in ("null_order", "float_sum") and not tied
         if rewritten and not await _is_right(judge, database, gold_sql, pair.one):

@@ -173,7 +173,7 @@ class _Results(NamedTuple):
 def group_results(
     session: "SqlSession", queries: tuple[JudgedQuery, ...], rule: str, timeout_s: float
 ) -> list[Grouped]:
-    """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
+    """Run every SQL once and group those with equal results under the first of them; `timeout_s` limits each query."""
     leaders: dict[int, _Results] = {}
     grouped = []
     for number, query in enumerate(queries):
@@ -242,5 +242,6 @@ class Ballot:
                 groups[leader] = (*groups.get(leader, ()), candidate)
         ranked = []
         while groups:
-            ranked.append(groups.pop(self.leaders[self.winner(chain(*groups.values()))]))
+            winner = self.winner(chain(*groups.values()))
+            ranked.append(groups.pop(self.leaders[winner]))
         return tuple(ranked)

@@ -45,7 +45,7 @@ def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
 
 
 def comparable(value: Any) -> Hashable:
-    """Return a hashable stand-in that is equal when the values are; NaN has one of its own, a list that of its tuple.
+    """Return a hashable stand-in for a value: equal values have equal ones; so do all NaNs, and a list and its tuple.
 
     >>> comparable(float("nan")) == comparable(float("nan"))
     True
@@ -121,13 +121,12 @@ def subset_of_csv(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
     >>> subset_of_csv(gold, [("2010", "")])
     True
     """
-    return subset(
-        gold, [tuple(_read_cell(cell) if type(cell) is str else cell for cell in row) for row in predicted]
-    )
+    as_of_csv = [tuple(_read_cell(cell) if type(cell) is str else cell for cell in row) for row in predicted]
+    return subset(gold, as_of_csv)
 
 
 def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order: bool) -> bool:
-    """Whether two columns hold the same values, numbers within the tolerance."""
+    """Whether two columns hold the same values, numbers within the tolerance; NULL and NaN count as 0."""
     if len(gold) != len(predicted):
         return False
     gold, predicted = [[0 if v is None or v != v else v for v in column] for column in (gold, predicted)]

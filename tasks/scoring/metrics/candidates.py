@@ -81,7 +81,7 @@ def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynom
 def _elected(candidate: int, groups: Sequence[Sequence[int]]) -> Polynomial:
     """Return the number of subsets of voting candidates in which one is chosen, by their size.
 
-    It is the first chosen of its group, which has m votes; each other group has fewer, or as many that all come later.
+    It is chosen if it is the first of its group there, and each other group has fewer, or as many that all come later.
     """
     cluster = next(group for group in groups if candidate in group)
     later = sum(other > candidate for other in cluster)
@@ -366,17 +366,17 @@ def selection(run: ScoredRun) -> Measurement | None:
     shares = {"oracle": oracle, "chosen_right": chosen_right}
     if choices := [choice for row in run.scored if (choice := _choice(row)) is not None]:
         shares["new_queries"] = Ratio(choices.count("new"), len(choices))
-    line = (
-        f"Selection: oracle {percent(oracle)} ({counts(oracle)}); where exactly one candidate is right it chose right "
-        f"{counts(chosen_right)}"
-        if differing
-        else "Selection made no difference: both candidates were right, or both wrong, on every question."
-    )
+    line = "Selection made no difference: both candidates were right, or both wrong, on every question."
+    if differing:
+        line = (
+            f"Selection: oracle {percent(oracle)} ({counts(oracle)}); where exactly one candidate is right it chose "
+            f"right {counts(chosen_right)}"
+        )
     return Measurement(
         further={f"selection/{name}": share for name, share in shares.items()},
         data={
             "candidates": candidates,
-            "new_queries": None,
+            "new_queries": None,  # unless `shares` has it
             **{name: asdict(share) for name, share in shares.items()},
         },
         lines=(line,),

@@ -160,13 +160,13 @@ def _before(row: _Row, rule: str) -> _Answer:
 
 
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
-    """Count the answers with the gold's skeleton, and those with its entities too; and the errors by DAC's kinds."""
+    """Return the figures of answers `when`, "before" or "after" the correction, against the gold's two parts."""
     skeletons = right_parts = right = 0
     for row, answer in zip(rows, answers, strict=True):
         sql = answer.sql
         if sql is not None and row.skeleton is not None and skeleton(sql, row.schema.dialect) == row.skeleton:
             skeletons += 1
-            if used_elements(sql, row.schema) == row.entities:
+            if used_elements(sql, row.schema) == row.entities:  # both parts, skeleton and entities, are right
                 right_parts += 1
                 right += answer.right
     errors = dac_counts(answer.causes for answer in answers if not answer.right)
@@ -214,6 +214,7 @@ def figures(run: ScoredRun) -> Measurement:
 
 
 def _lines(values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield a line of headline figures for each system that took part."""
     for system in ("dac/", "sea/"):
         parts = [
             f"{text} {_written(name, value)}"
@@ -245,7 +246,7 @@ def _table(values: Mapping[str, Value]) -> Table:
 
 
 def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
-    """Compute SEA-SQL's figures by name; none of a refinement that no question met.
+    """Compute SEA-SQL's figures by name; a refinement that no question reached has none.
 
     - `sea/bias_elimination/`: questions that the eliminator was `asked` about; of those, `changed` and `kept` (it gave
       no usable answer); of all, `fixed` and `broken`.
@@ -331,9 +332,7 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
 
 
 @metric(
-    "Linking, gold resolved through aliases",
-    order=45,
-    words={"nsr": "NSR", "strict_recall": "strict recall"},
+    "Linking, gold resolved through aliases", order=45, words={"nsr": "NSR", "strict_recall": "strict recall"}
 )
 def links_resolved(run: ScoredRun) -> Measurement:
     """Report non-strict recall, strict recall and precision of every link."""

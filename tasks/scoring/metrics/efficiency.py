@@ -63,7 +63,6 @@ def efficiency(run: ScoredRun) -> Measurement | None:
         return score_efficiency(timings, len(rows))
 
     total = score(run.scored)
-    groups = by_grade(run.scored).items()
     further: dict[str, Value] = {"ves/measured": total["measured"]}
     for name in SCORES:
         if spread := total[name]:
@@ -78,7 +77,7 @@ def efficiency(run: ScoredRun) -> Measurement | None:
         data={
             **total,
             "load": measured.load,
-            "by_difficulty": {grade: score(rows) for grade, rows in groups},
+            "by_difficulty": {grade: score(rows) for grade, rows in by_grade(run.scored).items()},
         },
         headline=_headline(total, len(run.scored)),
         lines=tuple(_lines(total, measured.load)),
@@ -114,11 +113,9 @@ def _lines(score: Mapping[str, Any], load: float | None) -> Iterator[str]:
         "VES times a query until its first row, as BIRD's evaluator does; timed until its last row (ves_fetched) it is "
         f"{_range(score['ves_fetched'])}, of median times {score['ves_fetched_median']:.2f}"
     )
-    busy = UNKNOWN if load is None else f"{load:.1f}"
-    yield (
-        f"In brackets: lowest and highest of the measurements. The load per processor was {busy}"
-        + (": the machine was busy, another run may differ by more" if load is None or load > BUSY else "")
-    )
+    load_in_words = UNKNOWN if load is None else f"{load:.1f}"
+    warning = ": the machine was busy, another run may differ by more" if load is None or load > BUSY else ""
+    yield f"In brackets: lowest and highest of the measurements. The load per processor was {load_in_words}{warning}"
 
 
 def _range(spread: Mapping[str, float]) -> str:

@@ -147,6 +147,7 @@ def _match(predicted: Clauses, gold: Clauses) -> bool:
 
 
 def _keywords(query: Clauses) -> frozenset[str]:
+    """Return the keywords that a query uses, those of its joins included."""
     conditions = query.conditions
     used = {
         "where": bool(query.where.terms),

@@ -53,7 +53,7 @@ def disagreements(run: ScoredRun) -> Measurement:
 
 @metric("Changed as Spider's evaluator does", unit="questions", better=None, order=15)
 def spider_postprocessed(run: ScoredRun) -> Measurement | None:
-    """List the questions whose SQL is executed in another form under "spider"; None if that is no headline rule."""
+    """List the questions whose SQL is executed in another form by the rule "spider"; None if another one is used."""
     if run.rule != "spider":
         return None
     changed = {}

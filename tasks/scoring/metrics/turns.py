@@ -121,7 +121,7 @@ def turns(run: ScoredRun) -> Measurement | None:
 
 
 def turn_table(data: Mapping[str, Any]) -> Table:
-    """Return the table of the metric's object in the summary: the score if the agent is stopped after some turns."""
+    """Return a table of `data`, the metric's object in the summary: the score if the agent stops after some turns."""
     header = (
         "stopped after turn",
         "EX",
@@ -223,7 +223,7 @@ def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
 
 
 def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines of the metric's object in a summary."""
+    """Return the lines that the terminal's summary prints of `data`, the metric's object in the JSON summary."""
     mean = Ratio.of(data["turns"])
     lost = data["lost"]
     ids = f" ({shorten(lost['questions'], MAX_IDS)})" if lost["questions"] else ""
@@ -233,13 +233,14 @@ def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     errors = data["tool_errors"]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in (data["tool_errors_by_kind"] or {}).items())
     failed = "unknown how many failed" if errors is None else f"{counts(Ratio.of(errors))} failed"
+    after_last_turn = data["curve"][-1]
     return (
         f"Turns: {mean.value or 0:,.2f} per question ({mean.correct:,g} / {mean.total:,g}), at most {data['most']:,}; "
         f"{counts(Ratio.of(data['submitted']))} questions submitted an answer{not_submitted}",
         f"Had it right and lost it: {percent_and_counts(Ratio.of(lost))}{ids}",
         f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
         f"{counts(Ratio.of(data['repeated_queries']))}",
-        f"Tokens per turn: {sent} in, {received} out; cost per question: {cost_in_words(data['curve'][-1])}",
+        f"Tokens per turn: {sent} in, {received} out; cost per question: {cost_in_words(after_last_turn)}",
     )
 
 
