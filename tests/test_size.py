@@ -13,9 +13,9 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 919,
     "flows/cli": 4_852,
-    "flows/evaluate": 7_098,
+    "flows/evaluate": 7_090,
     "flows/matrix": 1_158,
-    "flows/pipelines": 974,
+    "flows/pipelines": 971,
     "flows/prefect": 2_522,
     "flows/runtime": 886,
     "tasks/backbone": 7_879,
@@ -26,10 +26,10 @@ BUDGETS = {
     "tasks/pages": 2_863,
     "tasks/results": 6_818,
     "tasks/retrieval": 1_560,
-    "tasks/scoring": 5_302,
+    "tasks/scoring": 5_301,
     "tasks/settings": 2_166,
     "tasks/sql": 2_441,
-    "tasks/stages": 3_373,
+    "tasks/stages": 3_372,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 312
