@@ -26,7 +26,7 @@ from tasks.database.engine import Connection, Engine
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, Ratio
+from tasks.scoring.scores import Measurement, Ratio
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
 from tasks.stages.replies import SqlReply, StageReply, sql_answer

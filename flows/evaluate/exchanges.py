@@ -23,7 +23,7 @@ from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.core.wording import counted
 from tasks.results.run_record import RunRecord
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import find_replies
 from tasks.settings.pipeline import has_oracle

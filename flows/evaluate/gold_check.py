@@ -30,7 +30,7 @@ from tasks.scoring.execution.gold_check import (
 from tasks.scoring.execution.rules import strict
 from tasks.scoring.execution.suite import judge_golds, open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import is_right
+from tasks.scoring.scores import is_right
 from tasks.settings.benchmark import BenchmarkSettings
 
 SHOWN_ROWS = 3

@@ -27,7 +27,7 @@ from tasks.database.database import Database
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 from tasks.results.run_record import FINISHED, Count, JsonDocument, RunRecord, at
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
-from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
+from tasks.scoring.scores import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.choices import QuestionSelection
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages import prompts

@@ -18,7 +18,7 @@ from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.cost import total
 from tasks.scoring.linking import printed_recall
 from tasks.scoring.metrics.efficiency import TITLES
-from tasks.scoring.report import QuestionScore, Ratio, is_right
+from tasks.scoring.scores import QuestionScore, Ratio, is_right
 
 TOTAL = "total"
 SQL2 = "augmented_sql"

@@ -21,7 +21,7 @@ from tasks.results.run_record import JsonDocument, RunRecord, at, json_of
 from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.rules import RULES, comparable_rows
 from tasks.scoring.metrics.causes import classify
-from tasks.scoring.report import KeyVerdict, Opinion, QuestionScore, is_right
+from tasks.scoring.scores import KeyVerdict, Opinion, QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 from tasks.sql.rewriting import ordering, without_distinct
 

@@ -23,7 +23,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.choices import PINNED, Only, QuestionSelection
 from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import Home

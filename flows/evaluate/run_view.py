@@ -12,7 +12,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.pages.run_page import RunView, causes_of
 from tasks.results.build_record import record_of
 from tasks.results.run_record import FINISHED, JsonDocument, RunRecord, at
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 
 if TYPE_CHECKING:
     from flows.runtime.folders import Folders

@@ -40,7 +40,7 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.choices import QuestionSelection
 from tasks.stages.links import read_link

@@ -23,7 +23,7 @@ from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_eff
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun, measure_soft_f1
-from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Verdict, is_right
+from tasks.scoring.scores import NO_GOLD, Change, KeyVerdict, QuestionScore, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.clauses import hardness
 from tasks.sql.transpiling import Transpiled, transpile

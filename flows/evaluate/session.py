@@ -54,7 +54,7 @@ from tasks.scoring.degradation import about_models
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.execution.suite import open_suites
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
 

@@ -16,7 +16,7 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Share(Protocol):
-    """A share with its numerator and denominator, such as `tasks.scoring.report.Score`."""
+    """A share with its numerator and denominator, such as `tasks.scoring.scores.Score`."""
 
     @property
     def correct(self) -> float:

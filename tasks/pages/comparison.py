@@ -54,7 +54,7 @@ from tasks.results.comparison import (
 )
 from tasks.results.curves import candidate_chart
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.report import CONFIDENCE, Accuracy
+from tasks.scoring.scores import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
 from tasks.settings.choices import labels_in_words
 

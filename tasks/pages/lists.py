@@ -29,7 +29,7 @@ from tasks.results.leaderboard import Board, BoardRow
 from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader, RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words, letters_overlap
-from tasks.scoring.report import Ratio
+from tasks.scoring.scores import Ratio
 from tasks.settings.choices import labels_in_words
 from tasks.settings.home import Home
 

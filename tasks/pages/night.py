@@ -50,7 +50,7 @@ from tasks.results.night import Colour, Night, NightEntry
 from tasks.results.night_baseline import Detail, details
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.metric import headlines
-from tasks.scoring.report import CONFIDENCE
+from tasks.scoring.scores import CONFIDENCE
 
 
 def scores_table(night: Night) -> Table:

@@ -41,7 +41,7 @@ from tasks.pages.scores import in_words
 from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdict, Past
 from tasks.results.night_baseline import Detail
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import CONFIDENCE
+from tasks.scoring.scores import CONFIDENCE
 from tasks.settings.choices import QuestionSelection
 
 _PATIENCE = datetime.timedelta(hours=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.results.curves import Priced, pareto_front
 from tasks.results.run_record import RunHeader, RunRecord
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

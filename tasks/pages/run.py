@@ -24,7 +24,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metric import headlines
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
-from tasks.scoring.report import Ratio, Score, StageScore
+from tasks.scoring.scores import Ratio, Score, StageScore
 from tasks.settings.choices import RESERVED_TAGS, labels_in_words
 
 MAX_IDS = 10

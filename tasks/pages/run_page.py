@@ -46,7 +46,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring.candidates import bill_line
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.metrics.causes import classify, is_unanswered
-from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
+from tasks.scoring.scores import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 
 

@@ -13,7 +13,7 @@ from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.metrics.turns import turn_table
-from tasks.scoring.report import DIFFERENCES
+from tasks.scoring.scores import DIFFERENCES
 
 
 def scores_table(record: RunRecord) -> Table:

@@ -6,7 +6,7 @@ from math import ceil, floor
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
 from tasks.documents.model import Column, Figure, Intervals, Medium, Point, Points, Table, Tone
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.report import CONFIDENCE, Accuracy
+from tasks.scoring.scores import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
 
 TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}

@@ -26,7 +26,7 @@ from tasks.scoring.candidates import bill_line
 from tasks.scoring.cost import total_cost
 from tasks.scoring.degradation import find_degradation, most_frequent
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import NO_GOLD, Measurement, QuestionScore
+from tasks.scoring.scores import NO_GOLD, Measurement, QuestionScore
 from tasks.scoring.variants import scores as scores_of
 
 MESSAGE_LENGTH = 300

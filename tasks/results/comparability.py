@@ -9,7 +9,7 @@ from tasks.results.comparison import Pair, Side
 from tasks.results.parameters import flatten
 from tasks.results.run_record import DATABASES_CHANGED, REROLLED, RunRecord, Unfinished
 from tasks.scoring.degradation import about_models, find_degradation
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 
 _NAMED = 5
 

@@ -32,7 +32,7 @@ from tasks.scoring.breakdown import grades_in_order
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total, total_cost
 from tasks.scoring.repeated import compare_repeated, noninferiority_of_repeated
-from tasks.scoring.report import CONFIDENCE, UNGRADED, Accuracy, QuestionScore, flips, is_right
+from tasks.scoring.scores import CONFIDENCE, UNGRADED, Accuracy, QuestionScore, flips, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar, noninferiority
 from tasks.scoring.variants import Variant, find_variants, score_by
 

@@ -16,7 +16,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.metric import HEADLINE, METRICS, SHARE, Better, Metric
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.report import Accuracy, QuestionScore, Ratio, Score, Value
+from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, Score, Value
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
 
 CAPTION = "over all scored questions, and not tested against chance"

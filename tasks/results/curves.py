@@ -10,7 +10,7 @@ from tasks.core.wording import counted, money, percent
 from tasks.documents.model import Block, Bullets, Columns, Figure, Line, LinePoint, Lines, Section
 from tasks.scoring.candidates import UNITS
 from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 
 TICKS = 5
 

@@ -10,7 +10,7 @@ from tasks.core.wording import agreeing, counted, shorten
 from tasks.results.run_record import NOISE, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.letters import letters_of, pairwise_p_values
-from tasks.scoring.report import Accuracy, Score
+from tasks.scoring.scores import Accuracy, Score
 
 MAX_IDS = 3
 

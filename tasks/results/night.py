@@ -21,7 +21,7 @@ from tasks.results.run_record import RunRecord, adapter_of, json_of
 from tasks.results.warehouse.runs import LATEST, MAX_LISTED
 from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
-from tasks.scoring.report import Accuracy, Score
+from tasks.scoring.scores import Accuracy, Score
 from tasks.scoring.significance import PairedTest, holm_of_known
 from tasks.settings.choices import Gate, Keep
 from tasks.settings.home import Home

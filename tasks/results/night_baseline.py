@@ -30,7 +30,7 @@ from tasks.results.run_record import (
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models
-from tasks.scoring.report import Accuracy, QuestionScore, StageScore
+from tasks.scoring.scores import Accuracy, QuestionScore, StageScore
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home

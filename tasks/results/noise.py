@@ -20,7 +20,7 @@ from tasks.scoring.repeated import (
     provable_by_mcnemar,
     provable_by_noise,
 )
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import HARMLESS, Gate
 
 MIN_REPEATS = 2

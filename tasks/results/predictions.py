@@ -10,7 +10,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, storable
 from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.rules import RULES
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.scores import QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from tasks.core.wording import DASH, counted, counts, interval, percent, percent
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost, Estimate, in_words
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import (
+from tasks.scoring.scores import (
     Accuracy,
     LinkingScore,
     Measurement,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from tasks.core.outcome import is_turn
 from tasks.scoring.candidates import is_candidate
-from tasks.scoring.report import UNGRADED, Accuracy, QuestionScore, StageScore, flips, is_right
+from tasks.scoring.scores import UNGRADED, Accuracy, QuestionScore, StageScore, flips, is_right
 
 DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
 

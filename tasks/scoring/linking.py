@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tasks.core.dac_records import Oracle, ParsedSkeleton
 from tasks.core.records import Link
 from tasks.database.schema import Schema
-from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
+from tasks.scoring.scores import LinkingScore, QuestionScore, Ratio, is_right
 from tasks.sql.elements import GoldElements, elements, resolved_elements, used_elements
 from tasks.sql.skeleton import read_skeleton
 

@@ -18,7 +18,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
 from tasks.core.wording import DASH, counted, counts, percent
 from tasks.scoring.breakdown import accuracy
-from tasks.scoring.report import Accuracy, Measurement, QuestionScore, Ratio, Value
+from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema

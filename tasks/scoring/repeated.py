@@ -11,7 +11,7 @@ from math import comb, exp, lcm, log, sqrt
 from statistics import NormalDist
 
 from tasks.core.wording import counted, p_value, points
-from tasks.scoring.report import CONFIDENCE
+from tasks.scoring.scores import CONFIDENCE
 from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
 
 POWER = 0.8

@@ -9,7 +9,7 @@ from pydantic import computed_field
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import counted, p_value, points
-from tasks.scoring.report import CONFIDENCE
+from tasks.scoring.scores import CONFIDENCE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.scoring.report import Accuracy, Differs, QuestionScore, Score, is_right
+from tasks.scoring.scores import Accuracy, Differs, QuestionScore, Score, is_right
 from tasks.settings.benchmark import DECIDED, key_name
 
 Judge = Callable[[QuestionScore, str], bool | None]

@@ -40,7 +40,7 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.benchmarks.parts import crosscheck, processor_time

@@ -29,7 +29,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.retrieval.encoder_files import stored_vectors
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.home import Home
 from tests.support.counting import Count
 from tests.support.stored_replies import store_reply

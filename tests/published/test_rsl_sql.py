@@ -20,7 +20,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.run_record import RunRecord
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct
 from tasks.scoring.metric import METRICS, ScoredRun
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import RslSqlSettings
 from tasks.stages.question_run import QuestionRun, in_question_run

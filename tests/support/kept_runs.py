@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.results.build_record import describe, record_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 from tasks.settings.home import Home
 from tests.support.command_line import Ran
 from tests.support.offline_run import offline_run

@@ -15,7 +15,7 @@ from tasks.results.curves import Priced, pareto_blocks
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 from tasks.scoring.significance import LEVEL
 
 MIN_CELLS = 4

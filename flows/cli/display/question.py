@@ -19,7 +19,7 @@ from tasks.documents.text import visible
 from tasks.pages.run import cut
 from tasks.pages.run_page import RunView, causes_of
 from tasks.results.predictions import answer_in_words
-from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
+from tasks.scoring.scores import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
 
 MARK, SAME = "≠ ", "  "
 

@@ -15,7 +15,7 @@ from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
-from tasks.scoring.report import Accuracy, Ratio, Value
+from tasks.scoring.scores import Accuracy, Ratio, Value
 
 _LOG = logging.getLogger(__name__)
 

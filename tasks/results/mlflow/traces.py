@@ -19,7 +19,7 @@ from tasks.core.wording import storable
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.parameters import redact, secrets_of
 from tasks.results.run_record import RunRecord, Tracked
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.scores import QuestionScore, is_right
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo

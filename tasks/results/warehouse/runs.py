@@ -21,7 +21,7 @@ from tasks.results.run_record import (
     read_record,
 )
 from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile, from_rows, to_rows
-from tasks.scoring.report import Opinion, QuestionScore
+from tasks.scoring.scores import Opinion, QuestionScore
 from tasks.scoring.variants import Variant, find_variants
 
 if TYPE_CHECKING:

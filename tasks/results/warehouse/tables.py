@@ -25,7 +25,7 @@ from tasks.core.files import atomic_create
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.database.sqlite_files import locked_folder
 from tasks.results.run_record import adapter_of
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

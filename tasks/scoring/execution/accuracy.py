@@ -22,7 +22,7 @@ from tasks.scoring.execution.judge_job import (
 )
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.sql.rewriting import Ordering, as_spider_executes, ordering
 
 

@@ -22,7 +22,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.cost import percentile
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.report import is_right
+from tasks.scoring.scores import is_right
 from tasks.sql.alternatives import AlternativePair, Kind, find_alternatives
 
 GoldClass = Literal[

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.scoring.execution.rules import RULES, SubsetGold
-from tasks.scoring.report import Difference, Verdict
+from tasks.scoring.scores import Difference, Verdict
 from tasks.sql.rewriting import Ordering
 
 if TYPE_CHECKING:

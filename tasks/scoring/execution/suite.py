@@ -19,7 +19,7 @@ from tasks.database.engine import engine_of
 from tasks.database.location import Location, unreadable
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import AcceptedResult, SubsetGold, read_gold_csv
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 
 MAX_LISTED = 5
 MAX_NAMED = 3

@@ -19,7 +19,7 @@ from tasks.core.wording import counted
 from tasks.database.keyed_store import KeyedStore
 from tasks.database.limits import Limits
 from tasks.database.sandbox.session import is_volatile
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, wilson
+from tasks.scoring.scores import Measurement, QuestionScore, Ratio, is_right, wilson
 
 if TYPE_CHECKING:
     from tasks.settings.pipeline import CandidateSettings

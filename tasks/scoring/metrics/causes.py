@@ -10,7 +10,7 @@ from tasks.core.wording import agreeing, counted
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Accuracy, Measurement, QuestionScore, Verdict, is_right
+from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import QueryParts, query_parts
 

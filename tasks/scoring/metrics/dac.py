@@ -17,7 +17,7 @@ from tasks.scoring.breakdown import stage_names
 from tasks.scoring.linking import gold_skeleton, link_names, printed_recall, score_links
 from tasks.scoring.metric import SHARE, ScoredRun, in_words, metric
 from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
+from tasks.scoring.scores import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
 from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton
 

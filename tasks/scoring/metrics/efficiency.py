@@ -9,7 +9,7 @@ from tasks.core.wording import UNKNOWN, counted
 from tasks.scoring.breakdown import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value
+from tasks.scoring.scores import Measurement, QuestionScore, Ratio, Value
 
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
 SLOWEST_REWARD = 0.25

@@ -9,7 +9,7 @@ from tasks.core.wording import counted, counts, percent, shorten
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import UNGRADED, Measurement, Ratio
+from tasks.scoring.scores import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses, grade
 from tasks.sql.spider_match import official_match
 

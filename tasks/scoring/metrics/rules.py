@@ -11,7 +11,7 @@ from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
 from tasks.scoring.execution.rules import Row, comparable_rows
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, Ratio
+from tasks.scoring.scores import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tasks.core.wording import DASH, counts, interval, money, number, percent, p
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, flips, is_right, wilson
+from tasks.scoring.scores import Measurement, QuestionScore, Ratio, Value, flips, is_right, wilson
 from tasks.sql.same_query import query_key
 
 MAX_POINTS = 50

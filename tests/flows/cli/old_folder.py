@@ -18,7 +18,7 @@ from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.home import Home
 from tests.support.stored_replies import store_reply
 from tests.tasks.results.samples import make_rows, make_run

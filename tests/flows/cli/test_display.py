@@ -21,7 +21,7 @@ from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, open_console, print_blocks
 from tasks.results.build_record import record_of
-from tasks.scoring.report import is_right
+from tasks.scoring.scores import is_right
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine
 from tests.support.terminal import run_in_terminal

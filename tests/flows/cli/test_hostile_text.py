@@ -33,7 +33,7 @@ from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import QueryResult
 from tasks.scoring.cost import Estimate
 from tasks.scoring.execution.gold_check import Gold, GoldCheck, GoldReport, Golds
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.assemble import benchmark_settings
 from tasks.settings.home import Home
 from tests.support.in_process import run

@@ -15,7 +15,7 @@ from tasks.results.leaderboard import Board, leaderboard
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import Score
+from tasks.scoring.scores import Score
 from tasks.settings.home import Home
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import score, stored

@@ -11,7 +11,7 @@ from flows.evaluate.paper_tables import Cell, PaperRun, PaperTable, paper_tables
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.results.build_record import record_of
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.scores import QuestionScore, Ratio
 from tasks.settings.home import Home
 from tests.support.demo import demo_golds, write_predictions
 from tests.support.in_process import run

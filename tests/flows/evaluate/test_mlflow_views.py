@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Trace
 
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gold_model import GoldModel

@@ -38,7 +38,7 @@ async def sometimes(question: Question, context: Context[FewShotSettings]) -> st
 '''
 METRIC = """
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement
+from tasks.scoring.scores import Measurement
 
 
 @metric("Mine")

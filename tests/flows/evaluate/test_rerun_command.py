@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply

@@ -20,7 +20,7 @@ from tasks.database.database import digests_of
 from tasks.results.build_record import describe, record_of
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
 from tasks.settings.evaluation import RerunSettings

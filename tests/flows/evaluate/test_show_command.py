@@ -16,7 +16,7 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Failure, Outcome, StageRecord, Usage
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.home import Home
 from tests.support.command_line import Ran
 from tests.support.kept_runs import RIGHT, KeptRuns

@@ -15,7 +15,7 @@ from tasks.core.records import Question
 from tasks.documents.terminal import print_document
 from tasks.results.build_record import record_of
 from tasks.scoring.cost import Estimate
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 from tests.tasks.results.samples import make_run
 
 UNKNOWN = Estimate(100, None, None, None, None)

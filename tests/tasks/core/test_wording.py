@@ -1,7 +1,7 @@
 """How numbers are written: what is unknown is never 0."""
 
 from tasks.core import wording
-from tasks.scoring.report import Ratio
+from tasks.scoring.scores import Ratio
 
 
 def test_a_share_of_nothing_is_a_dash_and_not_zero() -> None:

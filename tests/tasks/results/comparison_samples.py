@@ -8,7 +8,7 @@ from tasks.core.outcome import Call, Candidate, Outcome, StageRecord, Usage
 from tasks.core.records import Question
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 from tests.tasks.results.samples import RULES, make_run
 
 GRADES = ("simple", "moderate", "challenging")

@@ -10,7 +10,7 @@ from tasks.core.records import ColumnName, Link, Question
 from tasks.results.build_record import record_of
 from tasks.results.mlflow.store import Store
 from tasks.results.run_record import RunRecord
-from tasks.scoring.report import (
+from tasks.scoring.scores import (
     LinkingScore,
     QuestionScore,
     Ratio,

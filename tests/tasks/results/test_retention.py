@@ -16,7 +16,7 @@ from tasks.results.night_baseline import Pin
 from tasks.results.retention import Retention, UsedRows, retention, size_of
 from tasks.results.run_record import RunHeader
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 from tasks.settings.choices import Gate, Keep, age
 
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)

@@ -21,7 +21,7 @@ from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, MetricRow, as_table, metric_rows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.metric import METRICS
-from tasks.scoring.report import Ratio
+from tasks.scoring.scores import Ratio
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 from tests.tasks.results.page_parts import Page, hostile_runs
 

@@ -43,7 +43,7 @@ from tasks.results.night_baseline import (
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk

@@ -17,7 +17,7 @@ from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import Score, StageScore
+from tasks.scoring.scores import Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.samples import make_record, make_rows, make_run
 

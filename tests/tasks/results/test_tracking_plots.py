@@ -21,7 +21,7 @@ from tasks.results.build_record import record_of
 from tasks.results.curves import Priced, candidate_chart, pareto_blocks, pareto_front
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import Accuracy
+from tasks.scoring.scores import Accuracy
 from tests.tasks.results.samples import make_rows, make_run
 
 DAY = datetime.timedelta(days=1)

@@ -21,7 +21,7 @@ from tasks.results.warehouse.views import query
 from tasks.scoring.cost import Cost
 from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
-from tasks.scoring.report import QuestionScore, Score, is_right
+from tasks.scoring.scores import QuestionScore, Score, is_right
 from tasks.scoring.variants import FINDERS, Variant
 from tests.tasks.results.samples import STAGES, make_record, make_rows, make_run, record_with
 from tests.tasks.scoring.samples import score

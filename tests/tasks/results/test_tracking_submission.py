@@ -10,7 +10,7 @@ import pytest
 from tasks.benchmarks.layouts import Submission
 from tasks.benchmarks.predictions.formats import NO_ANSWER
 from tasks.results.predictions import one_line, submission_text
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 from tests.support.pairs import Pair, read_pairs
 from tests.tasks.results.samples import make_rows
 

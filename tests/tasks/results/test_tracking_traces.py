@@ -18,7 +18,7 @@ from tasks.results.mlflow.store import Store
 from tasks.results.mlflow.traces import NOT_KEPT, TraceChoice, choose, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import RunRecord
-from tasks.scoring.report import Measurement, QuestionScore
+from tasks.scoring.scores import Measurement, QuestionScore
 from tasks.settings.home import Home
 from tests.support.postgres import new_database
 from tests.tasks.results.samples import home_of, make_record, make_rows, make_run, record_with

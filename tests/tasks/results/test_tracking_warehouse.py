@@ -20,7 +20,7 @@ from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.tables import WarehouseBusyError
-from tasks.scoring.report import Measurement, QuestionScore, Verdict
+from tasks.scoring.scores import Measurement, QuestionScore, Verdict
 from tests.tasks.results.samples import make_rows, make_run, verdict
 
 RUN = make_run()

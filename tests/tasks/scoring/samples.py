@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import Link, Question
-from tasks.scoring.report import QuestionScore, Verdict
+from tasks.scoring.scores import QuestionScore, Verdict
 
 
 def verdict(right: str = "", *, status: str = "ok", gold: str = "ok", rows: int | None = 1) -> Verdict:

@@ -21,7 +21,7 @@ from tasks.scoring.metrics.candidates import (
     majority_at_k,
     pass_at_k,
 )
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.scores import QuestionScore, Ratio
 from tasks.settings.pipeline import CandidateSettings
 from tests.tasks.results.samples import record_with
 from tests.tasks.scoring.samples import score

@@ -15,7 +15,7 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.linking import make_oracle
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.dac import dac_figures, sea_figures
-from tasks.scoring.report import QuestionScore, Ratio, Verdict
+from tasks.scoring.scores import QuestionScore, Ratio, Verdict
 from tasks.settings.pipeline import DacSettings, RslSqlSettings, oracle_settings
 from tasks.settings.stages import DacCorrectionSettings, LinkingSettings
 from tests.tasks.scoring.samples import score

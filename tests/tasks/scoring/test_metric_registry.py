@@ -15,14 +15,14 @@ from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.metric import Metric, ScoredRun, find_metrics, headlines, measure
-from tasks.scoring.report import QuestionScore
+from tasks.scoring.scores import QuestionScore
 from tasks.settings.home import Home
 from tests.tasks.results.samples import record_with
 from tests.tasks.scoring.samples import score
 
 LENGTH = """
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, Ratio
+from tasks.scoring.scores import Measurement, Ratio
 
 
 @metric("Length of the SQL", unit="characters", better="lower")

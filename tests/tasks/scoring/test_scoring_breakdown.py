@@ -12,7 +12,7 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.cost import percentile, total_cost
 from tasks.scoring.degradation import about_models, find_degradation
-from tasks.scoring.report import (
+from tasks.scoring.scores import (
     Accuracy,
     Differs,
     KeyVerdict,

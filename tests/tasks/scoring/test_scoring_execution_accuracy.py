@@ -9,7 +9,7 @@ from tasks.scoring.execution import judge_job
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.execution.verdict_cache import VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 UNSTOPPABLE = (

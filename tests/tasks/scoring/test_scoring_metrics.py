@@ -19,7 +19,7 @@ from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered
 from tasks.scoring.metrics.dac import links_resolved, strict_recall_or_correct
 from tasks.scoring.metrics.rules import disagreements, measure_soft_f1
 from tasks.scoring.metrics.rules import overlap as soft_f1
-from tasks.scoring.report import QuestionScore, Ratio
+from tasks.scoring.scores import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 
 SHOP = Schema("shop", (Table("item", (Column("id"), Column("name"), Column("price"))),), dialect="sqlite")

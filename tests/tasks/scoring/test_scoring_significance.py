@@ -13,7 +13,7 @@ from scipy.stats import binomtest, multinomial, norm
 from tasks.core.errors import ConfigurationError
 from tasks.scoring.letters import compact_letters
 from tasks.scoring.repeated import compare_repeated
-from tasks.scoring.report import wilson
+from tasks.scoring.scores import wilson
 from tasks.scoring.significance import (
     bootstrap_interval,
     compare_runs,

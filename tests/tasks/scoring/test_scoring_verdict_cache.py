@@ -15,7 +15,7 @@ from tasks.scoring.execution import verdict_cache
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
-from tasks.scoring.report import Verdict
+from tasks.scoring.scores import Verdict
 
 KEY = VerdictKey("0a" * 32, "SELECT 1", "SELECT 'é\ud800'", ("bird", "strict"), 30.0)
 VERDICT = Verdict({"bird": True, "strict": False}, "ok", "", 3, "ok", 0.25)
@@ -75,7 +75,7 @@ UNDECISIVE = {
     "tasks/core/registry.py": "finds engines by name",
     "tasks/core/wording.py": "writes numbers and tables",
     "tasks/documents/model.py": "describes reports",
-    "tasks/scoring/report.py": "declares the verdict",
+    "tasks/scoring/scores.py": "declares the verdict",
 }
 """Modules outside of the decisive folders that judging imports, with the reason why they decide no verdict."""
 

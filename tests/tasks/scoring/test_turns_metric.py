@@ -20,7 +20,7 @@ from tasks.results.curves import turn_chart
 from tasks.results.mlflow.package import measures
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.turns import MAX_POINTS, turn_lines, turn_table, turns
-from tasks.scoring.report import Measurement, QuestionScore
+from tasks.scoring.scores import Measurement, QuestionScore
 from tests.tasks.results.samples import record_with
 from tests.tasks.scoring.samples import record, score
 
