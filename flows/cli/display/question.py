@@ -83,7 +83,7 @@ def _cut(text: str, width: int) -> str:
 
 
 TEXT_LINES, RESULT_LINES = 6, 3
-"""Lines of a turn's text and of a tool's result that are shown without `--prompts`."""
+"""Lines of a turn's text, and of what a tool or a stage returned, that are shown without `--prompts`."""
 _TURN = TypeAdapter(Turn)
 
 
@@ -194,7 +194,7 @@ def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
     _print_results(console, view)
     print_conversation(console, view, whole=whole)
     _print_stages(console, view)
-    _print_calls(console, view, whole=whole)
+    _print_stage_records(console, view, whole=whole)
 
 
 def _print_head(console: Console, view: QuestionView) -> None:
@@ -294,19 +294,37 @@ def _print_stages(console: Console, view: QuestionView) -> None:
         previous_sql = candidate.sql
 
 
-def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
+def value_in_words(value: Any) -> str:
+    """Write what a stage returned, without its SQL and without what is empty.
+
+    >>> value_in_words({"sql": "SELECT 1", "tables": [], "columns": [{"table": "item", "column": "id"}], "rounds": 0})
+    'columns: item.id; rounds: 0'
+    """
+    if isinstance(value, Mapping) and value.keys() == {"table", "column"}:
+        return f"{value['table']}.{value['column']}"
+    if isinstance(value, Mapping):
+        items = ((name, value_in_words(item)) for name, item in value.items() if name != "sql")
+        return "; ".join(f"{name}: {text}" for name, text in items if text)
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(value_in_words, value)))
+    return "" if value is None else str(value)
+
+
+def _print_stage_records(console: Console, view: QuestionView, *, whole: bool) -> None:
+    """Print what each stage returned besides SQL, its notes and its model calls."""
     stages = view.score.outcome.stages
     records = [
         stage
         for stage in stages
-        if not is_turn_record(stage) and (stage.calls or stage.error or stage.notes or stage.skipped)
+        if not is_turn_record(stage)
+        and (stage.calls or stage.error or stage.notes or stage.skipped or value_in_words(stage.value))
     ]
     if not stages:
         console.print(
             "\n[dim]No model calls are recorded: the answer was made elsewhere, or none was asked.[/]"
         )
     if records:
-        console.print("\n[bold]Model calls[/]")
+        console.print("\n[bold]Model calls, and what stages returned beside SQL[/]")
     for record in records:
         # The only call of a stage is on the stage's own line, before its notes.
         is_on_one_line = len(record.calls) == 1 and not whole
@@ -315,6 +333,8 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
         console.print(f"[bold]{literal(record.label)}[/]  {facts}", end=" " if is_on_one_line else "\n")
         if is_on_one_line:
             _print_model_call(console, view, record.calls[0], whole=whole)
+        if text := value_in_words(record.value):
+            print_text(console, "", text, None if whole else RESULT_LINES)
         for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
