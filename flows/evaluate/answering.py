@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.evaluate.demonstrations import (
+from flows.evaluate.demonstration_search import (
     DemonstrationSearch,
     QuestionExtras,
     QuestionInputs,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.demonstrations import DemonstrationSearch, QuestionInputs
+from flows.evaluate.demonstration_search import DemonstrationSearch, QuestionInputs
 from flows.evaluate.preparation import is_free, settings_of_run
 from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress

@@ -26,7 +26,7 @@ from tasks.database.schema import Schema
 from tasks.database.schema_text import SchemaView
 from tasks.results.mlflow.experiment import logged_by_library
 from tasks.results.run_record import RunRecord
-from tasks.retrieval.demonstrations import without_leaks
+from tasks.retrieval.leaks import without_leaks
 from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.base import Settings
 from tasks.settings.home import Home

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
-from flows.evaluate.demonstrations import (
+from flows.evaluate.demonstration_search import (
     DemonstrationSearch,
     QuestionExtras,
     QuestionInputs,

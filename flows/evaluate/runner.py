@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.demonstrations import QuestionInputs
+from flows.evaluate.demonstration_search import QuestionInputs
 from flows.evaluate.preparation import check_different, eliminator_name, eliminator_settings, writer_settings
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of

@@ -28,7 +28,7 @@ from tasks.core.records import Link, Question
 from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, product_of
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.pages.run import run_description
+from tasks.pages.first_screen import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion

@@ -31,7 +31,7 @@ from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.core.wording import counted, money, shorten, size
 from tasks.database.database import changed_on_servers, digests_of, product_of
-from tasks.pages.run import run_description
+from tasks.pages.first_screen import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion

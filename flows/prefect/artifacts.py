@@ -14,7 +14,7 @@ from flows.prefect.flow_runs import open_client, optional
 from flows.runtime.control import Control, Ui
 from flows.runtime.summary import next_steps
 from tasks.documents.markdown import markdown
-from tasks.pages.run import cost_sentence, run_document
+from tasks.pages.first_screen import cost_sentence, run_document
 from tasks.results.run_record import RunRecord
 from tasks.settings.home import Home
 

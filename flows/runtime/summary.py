@@ -10,7 +10,7 @@ from flows import STARTED
 from flows.runtime.control import NOWHERE, Ui
 from tasks.documents.model import Facts, Section, Sentence
 from tasks.documents.terminal import open_console, print_blocks, print_document
-from tasks.pages.run import run_document
+from tasks.pages.first_screen import run_document
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.settings.home import Home
 

@@ -35,8 +35,8 @@ from tasks.documents.model import (
 )
 from tasks.documents.text import visible
 from tasks.pages.comparison import comparison_document
-from tasks.pages.run import compared_sentences, cost_sentence, variant_sentences
-from tasks.pages.run_tables import run_tables
+from tasks.pages.first_screen import compared_sentences, cost_sentence, variant_sentences
+from tasks.pages.run_details import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.curves import CAPTION as TURN_CAPTION
 from tasks.results.curves import turn_chart

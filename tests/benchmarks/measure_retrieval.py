@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.evaluate.demonstrations import DemonstrationSearch
+from flows.evaluate.demonstration_search import DemonstrationSearch
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.selection import select

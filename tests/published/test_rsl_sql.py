@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.demonstration_search import QuestionExtras
 from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.evaluate.scorer import Scorable
 from flows.pipelines.pipeline import Context, PipelineRecord

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate.demonstrations import DemonstrationSearch, QuestionExtras, with_retriever
+from flows.evaluate.demonstration_search import DemonstrationSearch, QuestionExtras, with_retriever
 from flows.evaluate.preparation import prepare
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark

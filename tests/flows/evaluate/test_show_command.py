@@ -71,7 +71,13 @@ def test_a_question_shows_prompts_replies_and_the_result_beside_the_gold_s(runs:
     short, whole = runs.show(id_), runs.show(id_, "--prompts")
     for text in (score.question.text, score.gold_sql, "prediction: ", "| gold: ", "rule bird"):
         assert text in short, text
-    titles = ("Predicted SQL", "Gold SQL", "Results,", "SQL by stage", "Model calls, and what stages returned")
+    titles = (
+        "Predicted SQL",
+        "Gold SQL",
+        "Results,",
+        "SQL by stage",
+        "Model calls, and what stages returned",
+    )
     places = [short.index(title) for title in titles]
     assert places == sorted(places) and "wrong" in short[: places[0]].splitlines()[1]
     last_line = heard.prompt.strip().splitlines()[-1]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.demonstration_search import QuestionExtras
 from flows.evaluate.exchanges import record
 from flows.evaluate.preparation import check_candidates
 from flows.evaluate.runner import QuestionInputs, RerunSpec, Resources

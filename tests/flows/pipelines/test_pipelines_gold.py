@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.demonstrations import DemonstrationSearch
+from flows.evaluate.demonstration_search import DemonstrationSearch
 from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns

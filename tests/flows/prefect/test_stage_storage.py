@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows.evaluate import runner as question_module
-from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.demonstration_search import QuestionExtras
 from flows.evaluate.pool import restore_answers
 from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect import stage_results as results_module

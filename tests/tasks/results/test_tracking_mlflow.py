@@ -13,7 +13,7 @@ import yaml
 from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError
-from tasks.pages.run import run_description
+from tasks.pages.first_screen import run_description
 from tasks.results.build_record import describe, new_run_id, record_of
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store, find_store

@@ -10,9 +10,9 @@ from rich.console import Console
 from flows.runtime.summary import next_steps
 from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
-from tasks.pages.run import BAR, bar, run_document
+from tasks.pages.first_screen import BAR, bar, run_document
+from tasks.pages.run_details import savings_table
 from tasks.pages.run_page import RunView, run_page
-from tasks.pages.run_tables import savings_table
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord

@@ -11,7 +11,7 @@ import pytest
 from tasks.core.outcome import Failure
 from tasks.database.schema import Column, Schema, Table
 from tasks.documents.markdown import markdown
-from tasks.pages.run import run_document
+from tasks.pages.first_screen import run_document
 from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table

@@ -27,9 +27,9 @@ from tasks.retrieval.demonstrations import (
     nearest_by_words,
     nearest_demonstrations,
     schema_words,
-    without_leaks,
 )
 from tasks.retrieval.encoder_files import Encoder
+from tasks.retrieval.leaks import without_leaks
 from tasks.settings.home import CHECKOUT
 from tasks.settings.load import load_benchmark_settings
 from tasks.settings.pipeline import DemonstrationSettings

@@ -9,7 +9,7 @@ import pytest
 from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.documents.markdown import markdown
-from tasks.pages.run import run_document
+from tasks.pages.first_screen import run_document
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord

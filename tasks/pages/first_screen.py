@@ -1,4 +1,4 @@
-"""The document of a run: what `show` and the end of an evaluation print, and MLflow's description of the run."""
+"""The document of a run, whose first screen an evaluation and `show` print, and MLflow's description of the run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tasks.core.wording import (
 )
 from tasks.documents.markdown import markdown
 from tasks.documents.model import Block, Bullets, Column, Document, Inline, Sentence, Span, Table, Tone, plain
-from tasks.pages.run_tables import run_tables
+from tasks.pages.run_details import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import by_endpoint, calls_in_words

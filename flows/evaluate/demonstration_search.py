@@ -124,7 +124,7 @@ class DemonstrationSearch:
 
     def _pool(self, benchmark: Benchmark) -> _Pool:
         """Return a benchmark's training questions without those of the evaluated split."""
-        from tasks.retrieval.demonstrations import without_leaks
+        from tasks.retrieval.leaks import without_leaks
 
         guarded = without_leaks(
             benchmark.demonstrations, self._evaluated.questions, self._evaluated.gold_fingerprints
