@@ -251,8 +251,10 @@ async def test_a_prompt_is_what_its_golden_file_says(bench: Bench, name: str) ->
     assert text == file.read_text(encoding="utf-8")
 
 
-def test_every_golden_file_has_a_case() -> None:
+def test_every_template_and_every_golden_file_has_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
+    templates = {path.stem for path in (find_conf() / "prompts").glob("[!_]*.jinja")}
+    assert templates - {name.partition(".")[0] for name in CASES} == set()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""What `crosscheck show RUN QUESTION` prints: the question, each stage's value, and both results."""
+"""What `crosscheck show RUN QUESTION` prints: the question, what each stage returned, and both results."""
 
 import asyncio
 from collections import Counter

@@ -192,6 +192,6 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
 
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
-    """Count the questions that were answered or submitted without SQL (shown by `tasks.pages.first_screen.problems`)."""
+    """Count the questions that were answered or submitted without SQL: `tasks.pages.first_screen.problems` says it."""
     ids = [row.question.id for row in run.rows if is_unanswered(row)]
     return Measurement(further={"questions/unanswered": len(ids)}, data=ids, lines=())

@@ -1,11 +1,14 @@
 """Values of options: the same defaults wherever one is named."""
 
+import inspect
 import re
+from typing import Any
 
 import click
 import pytest
 import yaml
 
+from flows.api.crosscheck import Crosscheck
 from flows.cli.program import crosscheck
 from flows.evaluate.forms import EvaluationForm, Matrix
 from tasks.settings.choices import QuestionSelection
@@ -15,17 +18,19 @@ from tests.support.command_line import ROOT
 
 
 @pytest.mark.parametrize("field", QuestionSelection.model_fields)
-def test_a_field_that_selects_questions_is_an_option_of_each_command_and_of_the_forms(field: str) -> None:
+def test_a_field_that_selects_questions_is_in_each_command_in_the_forms_and_in_python(field: str) -> None:
     context = click.Context(crosscheck)
     for name in ("evaluate", "sweep", "score", "judge"):
         command = crosscheck.get_command(context, name)
         assert command is not None
         assert field in {parameter.name for parameter in command.params}, name
-    value = {"limit": 3}.get(field, "4-7")
+    value: Any = 3 if "int" in str(QuestionSelection.model_fields[field].annotation) else "4-7"
     form = EvaluationForm.model_validate({field: value})
     assert f" --{field.replace('_', '-')} {value}" in form.command()
     assert field in Matrix.model_fields
     assert str(value) in QuestionSelection.model_validate({field: value}).in_words
+    for method in (Crosscheck.evaluate, Crosscheck.sweep, Crosscheck.score_agent):
+        assert field in inspect.signature(method).parameters, method
 
 
 DEFAULTS = {"benchmark": DEFAULT_BENCHMARK, "backbone": DEFAULT_BACKBONE, "pipeline": DEFAULT_PIPELINE}

@@ -132,6 +132,10 @@ def test_every_heading_of_a_shipped_prompt_is_known_to_the_offline_model(name: s
     )
 
 
+def test_every_template_is_a_prompt_that_offline_answers_or_does_not() -> None:
+    assert set(NAMES) == SHIPPED.keys()
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_keys_of_the_reply_are_read_from_the_schema_and_from_the_prompt(name: str) -> None:
     reply, _ = SHIPPED[name]
