@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from flows.api.crosscheck import Crosscheck
 from flows.evaluate.score_agent import AgentDatabase
+from flows.pipelines.one_call import few_shot
 from flows.pipelines.pipeline import Context, pipeline
-from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key

@@ -8,7 +8,7 @@ from flows.pipelines.pipeline import Context, pipeline, results_or_raise
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_text import SchemaView
-from tasks.settings.pipeline import FewShotSettings, LinkedSettings, RslSqlSettings
+from tasks.settings.pipeline import LinkedSettings, RslSqlSettings
 from tasks.stages.links import hinted_link, merge, unite, with_join_keys
 from tasks.stages.rsl_sql import (
     augmentation_conditions,
@@ -156,11 +156,3 @@ async def correct(name: str, sql: str | None, prompt: QuestionPrompt, context: R
 
 async def _off() -> None:
     """Stand for a part of the augmentation that is switched off."""
-
-
-@pipeline(FewShotSettings, name="few-shot")
-async def few_shot(question: Question, context: Context[FewShotSettings]) -> str | None:
-    """Ask once, with the full schema and the demonstrations."""
-    view = await context.view_for(question, descriptions=context.settings.descriptions)
-    answer = await preliminary_sql(context.with_demonstrations(question), view, None, context.backbone)
-    return context.record.sql("preliminary_sql", answer.sql)

@@ -17,7 +17,7 @@ def demo(demo: CommandLine) -> CommandLine:
 
 
 PIPELINES = '''
-from flows.pipelines.rsl_sql import few_shot
+from flows.pipelines.one_call import few_shot
 from flows.pipelines.pipeline import Context
 from flows.pipelines.pipeline import pipeline
 from tasks.core.records import Question

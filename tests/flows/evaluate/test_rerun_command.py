@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 FAILS_EARLY = """
 from pathlib import Path
 
-from flows.pipelines.rsl_sql import few_shot
+from flows.pipelines.one_call import few_shot
 from flows.pipelines.pipeline import pipeline
 from tasks.settings.pipeline import FewShotSettings
 

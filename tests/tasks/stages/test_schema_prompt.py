@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
+from flows.pipelines.one_call import few_shot
 from flows.pipelines.pipeline import Context
-from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.protocol import Message, Request, shared_prefix_digest
 from tasks.core.records import ColumnName, Execution, Link, Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
