@@ -22,7 +22,7 @@ Settings = Mapping[str, Any]
 Ids = str | int | Iterable[str | int]
 
 
-def mapping(name: str, value: Any, example: Mapping[str, Any]) -> Mapping[Any, Any]:
+def checked_mapping(name: str, value: Any, example: Mapping[str, Any]) -> Mapping[Any, Any]:
     """Return an argument that has to be a mapping; None: an empty one."""
     if value is None or isinstance(value, Mapping):
         return value or {}
@@ -45,7 +45,7 @@ def overrides(settings: Settings | None) -> tuple[str, ...]:
     >>> overrides({"backbone.retries": 3, "benchmark.folder": Path("my/data")})
     ('backbone.retries=3', 'benchmark.folder="my/data"')
     """
-    values = mapping("settings", settings, {"pipeline.demonstrations.k": 3})
+    values = checked_mapping("settings", settings, {"pipeline.demonstrations.k": 3})
     return tuple(
         f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in values.items()
     )
@@ -57,7 +57,7 @@ def grid_axes(grid: Mapping[str, Any] | None) -> list[list[str]]:
     >>> grid_axes({"pipeline.demonstrations.k": [0, 3]})
     [['pipeline.demonstrations.k=0', 'pipeline.demonstrations.k=3']]
     """
-    axes = mapping("grid", grid, {"pipeline.demonstrations.k": [0, 3]})
+    axes = checked_mapping("grid", grid, {"pipeline.demonstrations.k": [0, 3]})
     return [[overrides({key: value})[0] for value in listed(values)] for key, values in axes.items()]
 
 
@@ -101,7 +101,7 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
     if isinstance(predictions, str | Path):
         yield Path(predictions).expanduser()
         return
-    if not mapping("predictions", predictions, example={"1": "SELECT 1"}):
+    if not checked_mapping("predictions", predictions, example={"1": "SELECT 1"}):
         raise DataError("predictions={}: there is no prediction to score.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"

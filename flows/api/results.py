@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import Settings, arguments_named, mapping, overrides, text
+from flows.api.inputs import Settings, arguments_named, checked_mapping, overrides, text
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
 from tasks.results.run_record import RunRecord
@@ -80,7 +80,7 @@ class Results:
     def _labels(self) -> Mapping[str, str]:
         from tasks.settings.choices import labels
 
-        tags = mapping("tags", self.tags, {"team": "research"})
+        tags = checked_mapping("tags", self.tags, {"team": "research"})
         others = [f"{key}={value}" for key, value in tags.items() if key not in ("name", "note")]
         return labels(tags.get("name"), others, tags.get("note")).as_tags
 

@@ -61,14 +61,15 @@ def importing() -> Iterator[None]:
 def import_in_background() -> threading.Thread:
     """Begin to import MLflow and its SQLite store in a thread, once: it takes seconds, and is not needed at once.
 
-    `importlib_metadata` is imported before: half imported, it would fail another thread that looks for entry points.
-    A variable that MLflow removes at its import is removed before: a thread that reads the environment meanwhile fails.
+    MLflow imports `importlib_metadata`. While that module is only half imported, other threads that look for entry
+    points fail, so it is imported here. MLflow also removes a variable from the environment when it is imported, and
+    threads that read the environment at that moment fail, so it is removed here.
     """
     import importlib_metadata  # noqa: F401
 
     from tasks.results.mlflow.store import import_store
 
-    # A program that uses MLflow hands it on to this process.
+    # The variable is there only if the program that started this process uses MLflow itself.
     os.environ.pop("_MLFLOW_TELEMETRY_SESSION_ID", None)
 
     def import_mlflow() -> None:
