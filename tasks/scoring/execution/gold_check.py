@@ -338,7 +338,10 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
 
 
 async def _finding_with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
-    """Return a finding with the rows that only one of its two results has; with both results if there are none."""
+    """Return a finding with up to `rows` rows of each of its two results that the other lacks.
+
+    If neither lacks a row, it has the first rows of both.
+    """
     if not rows:
         return Finding(pair)
     one, other = [
