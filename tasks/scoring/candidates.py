@@ -57,10 +57,7 @@ class Bill:
 
 
 def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
-    """Return two bills of one question: of writing its candidates, and of selecting one of them.
-
-    Failed attempts that a re-run replaced are left out.
-    """
+    """Return the bills of writing a question's candidates and of selecting one, without replaced failed attempts."""
     writing, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:

@@ -94,8 +94,7 @@ def compact_letters(names: Sequence[str], different: Collection[frozenset[str]])
         others = [other for other in groups if other != group]
         if all(any({a, b} <= other for other in others) for a in group for b in group):
             groups = others
-    # groups with the first name come first, among them those with the second name, and so on
-    groups.sort(key=lambda group: [name not in group for name in names])
+    groups.sort(key=lambda group: [name not in group for name in names])  # those with the first name first
     return {
         name: "".join(letter_of(number) for number, group in enumerate(groups) if name in group)
         for name in names

@@ -29,22 +29,8 @@ Better = Literal["higher", "lower"] | None
 HEADLINE = "headline"
 """Key of a metric's object in the JSON summary: its figures for the first screen and nightly runs, by title."""
 SHARE = "share"
-UNITS = (
-    SHARE,
-    "questions",
-    "queries",
-    "rows",
-    "columns",
-    "tables",
-    "joins",
-    "characters",
-    "tokens",
-    "calls",
-    "seconds",
-    "milliseconds",
-    "USD",
-    "points",
-)
+_COUNTS = ("questions", "queries", "rows", "columns", "tables", "joins", "characters", "tokens", "calls")
+UNITS = (SHARE, *_COUNTS, "seconds", "milliseconds", "USD", "points")
 """Units of metrics. A share is a `Ratio`, which is printed in percent."""
 
 

@@ -220,10 +220,7 @@ def _evaluated_golds(benchmark: Benchmark, further: Mapping[str, Sequence[str]])
 
 
 def read_gold_file(path: Path) -> tuple[Gold, ...]:
-    """Read gold SQL in Spider's form: per line a SQL, a tab, and the name of its database; blank lines are skipped.
-
-    The id of a gold is the number of its line, from 0; blank lines are counted.
-    """
+    """Read gold SQL in Spider's form, `SQL<tab>database`; the id of a gold is the number of its line, from 0."""
     golds = []
     for number, line in enumerate(read_text(path).split("\n")):
         if not line.strip():
@@ -338,10 +335,7 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
 
 
 async def _finding_with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
-    """Return a finding with up to `rows` rows of each of its two results that the other lacks.
-
-    If neither lacks a row, it has the first rows of both.
-    """
+    """Return a finding with `rows` rows that only one of its two results has; if there are none, with first rows."""
     if not rows:
         return Finding(pair)
     one, other = [

@@ -100,10 +100,9 @@ class VerdictCache:
         if _volatile(key):
             return
         content = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-        # SQLite stores no lone surrogates: each becomes a question mark
-        text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
+        without_surrogates = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
-            self._store.put(self._digest(key), text)
+            self._store.put(self._digest(key), without_surrogates)
         except (OSError, sqlite3.Error) as error:
             self._log_not_kept(error)
 

@@ -62,10 +62,7 @@ def chosen_at_k(ballot: Ballot, k: int) -> tuple[int, ...]:
 
 @cache
 def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynomial, ...]:
-    """Return, for each candidate, how many subsets of each size there are in which the vote chooses it.
-
-    `classes` and `leaders` are those of a `Ballot`.
-    """
+    """Return, for each candidate of a ballot, how many subsets of each size there are in which the vote chooses it."""
     groups: dict[int, list[int]] = {}  # voting candidates with equal results
     for candidate, leader in enumerate(leaders):
         if classes[candidate] == VOTING:
