@@ -148,8 +148,7 @@ def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:
             yield part, Ratio(inner.pop("sum", correct), inner.pop("total"))
             del inner["value"]  # it follows from the others
         for key, value in inner.items():
-            path = part if key == "value" else f"{part} {key}".strip()
-            yield from _values(value, path)
+            yield from _values(value, part if key == "value" else f"{part} {key}".strip())
 
 
 Change = Literal["fixed", "broken"]

@@ -73,9 +73,7 @@ def pin_history(home: Home) -> tuple[Pin, ...]:
     if not file.exists():
         return ()
     pins = []
-    for number, line in enumerate(
-        file.read_bytes().splitlines(), 1
-    ):  # of bytes, as texts also split at others than \n
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):  # `str.splitlines` splits at more signs
         try:
             pins.append(adapter_of(Pin).validate_json(line))
         except ValidationError as error:
@@ -132,8 +130,7 @@ def compared(
 ) -> NightEntry:
     """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
 
-    With `new_replies`, the comparison is judged by the measured flip rate, where there is one; not with cached replies,
-    which flip less.
+    With `new_replies`, the comparison is judged by the measured flip rate, if there is one; cached replies flip less.
     """
     if entry.run_id is None:
         return entry
@@ -388,10 +385,7 @@ def _stage_changes(before: RunRecord | None, current: RunRecord) -> tuple[StageC
 
 
 def _cause_changes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
-    """Return the causes of wrong answers in both runs, those that changed most first.
-
-    If there is no baseline, or it has no causes, the number before is None (unknown).
-    """
+    """Return the causes of wrong answers in both runs, the largest change first; `before` is None if unknown."""
     causes_before = (before.metrics.get("errors") or {}) if before else {}
     causes_now = current.metrics.get("errors") or {}
     changes = [

@@ -338,9 +338,7 @@ class WarehouseRows(FolderStore):
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"
             ).fetchone()
-            if not blocks:
-                return
-            free, total = blocks
+            free, total = blocks or (0, 1)
             if free < total / 4:  # not worth a copy
                 return
             source = str(connection.execute("SELECT current_database()").fetchone()[0]).replace('"', '""')  # type: ignore[index]

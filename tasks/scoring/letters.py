@@ -17,10 +17,7 @@ _LETTER = re.compile(r"[a-z]\d*")
 
 
 def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset[str], float]:
-    """Return the p-value of each pair of systems: exact McNemar tests, adjusted for the number of pairs (Holm).
-
-    `right` says, by system and question id, whether the answer is right.
-    """
+    """Return the p-value of each pair of systems: exact McNemar tests, adjusted for the number of pairs (Holm)."""
     questions = {question for answers in right.values() for question in answers}
     # one bit per question: sets of questions of all pairs would take a hundred times as long
     asked = {name: _bits(question in answers for question in questions) for name, answers in right.items()}
@@ -84,10 +81,8 @@ def compact_letters(names: Sequence[str], different: Collection[frozenset[str]])
     for pair in sorted(different, key=sorted):
         split: list[frozenset[str]] = []
         for group in groups:
-            if pair <= group:  # the two must not share a letter
-                split += [group - {name} for name in sorted(pair)]
-            else:
-                split.append(group)
+            without_pair = [group - {name} for name in sorted(pair)]  # the two must not share a letter
+            split += without_pair if pair <= group else [group]
         distinct = list(dict.fromkeys(split))
         groups = [group for group in distinct if not any(group < larger for larger in distinct)]
     for group in tuple(groups):  # a group, which becomes a letter, is left out if the others cover its pairs

@@ -125,8 +125,7 @@ def strict_recall_or_correct(questions: Sequence[LinkedQuestion], correct: Seque
     for question, right in zip(questions, correct, strict=True):
         gold = set(elements(question.gold_sql, question.schema).columns)
         complete = question.link is not None and gold <= set(question.link.columns)
-        if complete or right:
-            complete_or_right += 1
+        complete_or_right += complete or right
     return Ratio(complete_or_right, len(questions))
 
 

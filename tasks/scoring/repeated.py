@@ -97,12 +97,10 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     sizes = [abs(difference) for difference in differences if difference]
     largest = sum(sizes)
     observed = abs(sum(differences))
-    # share of the choices of signs that have each sum; in the end the sums go from -largest to largest
-    shares = np.ones(1)
+    shares = np.ones(1)  # of the choices of signs, by their sum; in the end from -largest to largest
     for size in sizes:  # adding -size and adding +size are equally likely
         shares = (np.pad(shares, (0, 2 * size)) + np.pad(shares, (2 * size, 0))) / 2
-    upper_tail = float(shares[largest + observed :].sum())
-    return min(1.0, 2 * upper_tail) if observed else 1.0
+    return min(1.0, 2 * float(shares[largest + observed :].sum())) if observed else 1.0
 
 
 def noninferiority_of_repeated(

@@ -198,8 +198,8 @@ def compare_runs(
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
     unchanged = len(common) - len(fixed) - len(broken)
-    numbers = {1: len(fixed), -1: len(broken), 0: unchanged}  # of questions, by their difference of B and A
-    low, high = bootstrap_interval(tuple(numbers), tuple(numbers.values()), confidence)
+    counts = (len(fixed), len(broken), unchanged)
+    low, high = bootstrap_interval((1, -1, 0), counts, confidence)  # by the difference of B and A
     return PairedTest(
         questions=len(common),
         difference=(len(fixed) - len(broken)) / len(common),
@@ -223,13 +223,11 @@ def mcnemar(fixed: int, broken: int) -> float:
     (0.0385, 1.0)
     """
     differing = fixed + broken
-    tail = term = (
-        1  # of 2 ** differing splits; the term is comb(differing, fewer), made from the one before it
-    )
+    tail = term = 1  # the term is comb(differing, fewer), made from the one before it
     for fewer in range(min(fixed, broken)):
         term = term * (differing - fewer) // (fewer + 1)
         tail += term
-    return min(1.0, 2 * tail / 2**differing)
+    return min(1.0, 2 * tail / (1 << differing))
 
 
 def needed_net(differing: int, level: float = LEVEL) -> int | None:
@@ -244,7 +242,7 @@ def needed_net(differing: int, level: float = LEVEL) -> int | None:
     tail, term = 0, 1  # as in `mcnemar`
     for fewer in range(differing // 2 + 1):
         tail += term
-        if min(1.0, 2 * tail / 2**differing) >= level:
+        if min(1.0, 2 * tail / (1 << differing)) >= level:
             break
         net = differing - 2 * fewer
         term = term * (differing - fewer) // (fewer + 1)
@@ -254,7 +252,7 @@ def needed_net(differing: int, level: float = LEVEL) -> int | None:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust the p-values of several tests for their number (Holm, 1979), in the order given.
 
-    Without it, one of eleven tests is below 0.05 by chance in 43 of 100 cases.
+    Without the adjustment, one of eleven tests is below 0.05 by chance in 43 of 100 cases.
 
     >>> holm([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -285,13 +283,11 @@ def bootstrap_interval(
     import numpy as np
 
     questions = sum(counts)
-    most_frequent, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
-    if frequency == questions:
+    only, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
+    if frequency == questions:  # it is the only difference
         z_squared = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
         others = z_squared / (questions + z_squared)  # the largest share of questions with another difference
-        return most_frequent - others * (most_frequent + scale), most_frequent + others * (
-            scale - most_frequent
-        )
+        return only - others * (only + scale), only + others * (scale - only)
     shares = [count / questions for count in counts]
     drawn = np.random.default_rng(0).multinomial(questions, shares, size=SAMPLES)
     tail = (1 - confidence) / 2
@@ -342,19 +338,19 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
     The maximum is searched on a grid of rates. `margin` is the largest loss of B that is accepted, as a share, above 0
     and below 1.
     """
-    p_value = exact_p(fixed, broken, questions, margin)
+    p_of_margin = exact_p(fixed, broken, questions, margin)
     # the largest loss that the data allow, by bisection: from the observed one to a loss of nearly everything
     low = max(0.0, (broken - fixed) / questions)
     high = 1 - _PRECISION
     if exact_p(fixed, broken, questions, high) >= LEVEL:
-        return NonInferiority(margin, p_value, largest_loss=None)
+        return NonInferiority(margin, p_of_margin, largest_loss=None)
     while high - low > _PRECISION:
         middle = (low + high) / 2
         if exact_p(fixed, broken, questions, middle) < LEVEL:
             high = middle
         else:
             low = middle
-    return NonInferiority(margin, p_value, largest_loss=high)
+    return NonInferiority(margin, p_of_margin, largest_loss=high)
 
 
 def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
@@ -369,12 +365,9 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
     observed = float(tango_score(fixed, broken, questions, margin))
     fixes = np.arange(questions + 1)
     most_broken = _most_broken(fixes, questions, margin, observed)
-    as_good = fixes[
-        most_broken >= 0
-    ]  # numbers of fixed questions with which the observed score can be reached
+    as_good = fixes[most_broken >= 0]  # numbers of fixed questions that allow the observed score
 
-    def probability(rate: float) -> float:
-        """Return how likely a score of at least the observed one is at a rate of fixed questions."""
+    def probability(rate: float) -> float:  # of a score of at least the observed one
         broken_of_others = min(1.0, (rate + margin) / (1 - rate))
         few_broken = binom.cdf(most_broken[as_good], questions - as_good, broken_of_others)
         return float(binom.pmf(as_good, questions, rate) @ few_broken)
@@ -398,8 +391,7 @@ def tango_score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.n
     import numpy as np
 
     difference = -margin
-    # q solves a q^2 + b q + c = 0
-    a = 2 * questions
+    a = 2 * questions  # q solves a q^2 + b q + c = 0
     b = -fixed - broken + (2 * questions - fixed + broken) * difference
     c = -broken * difference * (1 - difference)
     q = (np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)) - b) / (2 * a)

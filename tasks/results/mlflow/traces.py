@@ -63,9 +63,8 @@ def choose(
 
     At most `failed` questions are traced because of their outcome: first those that failed, then those in `flipped`,
     then wrong ones. `sample` questions are traced whatever their outcome: the ids alone decide which, so runs of the
-    same questions show the same sample. Traces of questions in `unchanged` are brief, without stages; with `every`, all
-    questions that were not chosen have a brief trace, too. `flipped` are the ids of questions with another verdict than
-    in the previous run.
+    same questions show the same sample. Traces of questions in `unchanged` are brief, without stages; with `every`, so
+    are those of all other questions. `flipped` are the ids of questions with another verdict than in the previous run.
     """
     rows = [row for row in record.rows if row.executable]
     names = [row.question.id for row in rows]
@@ -356,10 +355,7 @@ class _Maker:
     def _spans(
         self, span: QuestionSpan, trace_id: str, parent: str, position: str, start_ns: int
     ) -> "Iterator[Span]":
-        """Yield a span, then its parts, each of which starts at the end of the one before: only lengths were measured.
-
-        `parent` is the id of the span around it, "" for none; `position` is its path in the trace, such as "0.2.1".
-        """
+        """Yield a span, then its parts, each of them starting where the last one ends: only lengths were measured."""
         from mlflow.entities import Span
 
         span_id = _hex(f"{trace_id} {position}", 16)

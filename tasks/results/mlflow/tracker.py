@@ -288,10 +288,9 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
 def log_night(
     store: Store, record: RunRecord, verdict: str, scores: Sequence[tuple[datetime.datetime, float]]
 ) -> str:
-    """Add a night's verdict to its run, and the scores of the nights up to it as a series.
+    """Add a night's verdict to its run, and the scores of the nights up to it as a series; return a problem, or "".
 
-    `scores`: start and execution accuracy of the runs of the same combination, the oldest first. Returns why MLflow has
-    them not, as a sentence; "" if it has.
+    `scores`: start and execution accuracy of the runs of the same combination, the oldest first.
     """
     if record.mlflow_run_id is None:
         return "MLflow does not have the run."

@@ -61,8 +61,7 @@ class Judge:
             for sql in sqls.values()
         }
         verdicts = {sql: verdict for sql, key in keys.items() if (verdict := cache.get(key)) is not None}
-        to_judge = [sql for sql in keys if sql not in verdicts]
-        if to_judge:
+        if to_judge := [sql for sql in keys if sql not in verdicts]:
             predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
             gold = _query(gold_sql, database.dialect, with_order=True) if gold_sql else None
             job = JudgeJob(gold, predicted, self.rules, self.timeout_s, accepted)
@@ -122,10 +121,8 @@ async def group_by_result(sqls: Sequence[str | None], rule: str, runner: Databas
     for number, sql in enumerate(sqls):
         group = group_of_sql.get(sql or "")
         statuses.append(group.status if group else "no_answer")
-        if group and group.status in ("ok", "empty"):
-            leaders.append(sqls.index(distinct[group.leader]))
-        else:
-            leaders.append(number)
+        ran = group and group.status in ("ok", "empty")
+        leaders.append(sqls.index(distinct[group.leader]) if group and ran else number)
     return Ballot(tuple(statuses), tuple(leaders))
 
 

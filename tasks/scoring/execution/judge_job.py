@@ -173,10 +173,7 @@ class _Results(NamedTuple):
 def group_results(
     session: "SqlSession", queries: tuple[JudgedQuery, ...], rule: str, timeout_s: float
 ) -> list[Grouped]:
-    """Run every SQL and group those with equal results; the first SQL of a group is its leader.
-
-    A SQL that fails is its own leader. `timeout_s` limits each query.
-    """
+    """Run every SQL and group those with equal results; the first SQL of a group, or one that fails, is its leader."""
     results_of_leaders: dict[int, _Results] = {}
     grouped = []
     for number, query in enumerate(queries):
@@ -246,7 +243,6 @@ class Ballot:
                 groups[leader] = (*groups.get(leader, ()), candidate)
         ranked = []
         while groups:
-            candidates_left = chain(*groups.values())
-            winner = self.winner(candidates_left)
+            winner = self.winner(among=chain(*groups.values()))
             ranked.append(groups.pop(self.leaders[winner]))
         return tuple(ranked)

@@ -45,9 +45,7 @@ def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
 
 
 def comparable(value: Any) -> Hashable:
-    """Return a hashable stand-in for a value: two stand-ins are equal if the values are.
-
-    All NaNs have the same stand-in, and so have a list and a tuple of equal items.
+    """Return a hashable stand-in that is the same for equal values, for all NaNs, and for a list and its tuple.
 
     >>> comparable(float("nan")) == comparable(float("nan"))
     True
@@ -247,10 +245,9 @@ def _permutable(
 ) -> bool:
     """Whether the predicted columns can be ordered so that both sides are the same multiset of rows.
 
-    A gold column may only be matched with a predicted column of its colour. Trying all permutations would take
-    factorial time. Instead (colour refinement) columns with other values get other colours, then rows with other cells
-    in columns of a colour, then columns again by the colours of the rows, until no further colour is found. Columns
-    that still share a colour are matched by trying, one pair at a time.
+    A gold column is only matched with a predicted column of its colour. To try few orders (colour refinement), columns
+    with other values get other colours, then rows with other cells in columns of a colour, then columns again by the
+    colours of the rows, until no colour is new. Columns that then share a colour are matched by trying.
     """
     gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])  # the colour of each row
     colours_before = 0

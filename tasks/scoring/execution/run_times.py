@@ -110,9 +110,7 @@ async def measure_efficiency(
 
     by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
     load = _load_average()
-    limit_s = (
-        timeout_s * 2 * (repeats + 2)
-    )  # two queries; beside the repetitions, a warm-up and the count of steps
+    limit_s = timeout_s * 2 * (repeats + 2)  # of two queries: warming up, the repetitions, counting steps
     done = 0
     for _ in range(trials):
         for answer in answers:

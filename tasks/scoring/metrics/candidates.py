@@ -276,9 +276,8 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     extra: dict[str, float | None] = {}
     for unit in UNITS:
         of_writing, of_selecting = getattr(writing, unit), getattr(selecting, unit)
-        if of_writing is None or of_selecting is None:
-            extra[unit] = None
-        else:
+        extra[unit] = None
+        if of_writing is not None and of_selecting is not None:
             of_further_candidates = of_writing * (setup.n - 1) / setup.n
             extra[unit] = (of_further_candidates + of_selecting) / len(scores)
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
@@ -310,8 +309,7 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
     """Return the sentences on the candidates that were written, and on the one that was selected.
 
-    `passed` are pass@1 to pass@n, and `voted` is majority@n. Tokens and calls are named where no money was paid, or it
-    is unknown how much.
+    `passed` are pass@1 to pass@n, and `voted` is majority@n. Tokens and calls are named where money is 0 or unknown.
     """
     n = data["n"]
     gain = data["gain"]
@@ -324,10 +322,8 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
     )
     usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
     tokens = UNKNOWN if gain["extra_tokens"] is None else f"{gain['extra_tokens']:,.0f}"
-    if usd:
-        cost = f"${usd:,.2f} more per 1,000 questions"
-    else:
-        cost = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    tokens_and_calls = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    cost = f"${usd:,.2f} more per 1,000 questions" if usd else tokens_and_calls
     cost_per_point = f", ${per_point:,.2f} for each point" if usd and per_point else ""
     bounds = " to ".join(points(bound / 100) for bound in gain["interval"] or ())
     in_brackets = f" (95 % interval {bounds})" if bounds else ""
@@ -355,8 +351,6 @@ NAMES = {
 @metric("Selection", order=30, words=NAMES)
 def selection(run: ScoredRun) -> Measurement | None:
     """Report how a stage selected between the SQL of the two stages before it; None without such a stage.
-
-    The two are the candidates; the headline rule says what is right.
 
     - `oracle`: questions for which either candidate is right, of all scored.
     - `chosen_right`: questions for which the stage chose a right one, of those with exactly one right candidate.

@@ -112,15 +112,11 @@ def _row(score: QuestionScore, schema: Schema) -> _Row:
     )
 
 
-def _entities(name: str, rows: Sequence[_Row], of_name: Callable[[Entities], set[Any]]) -> dict[str, Value]:
-    """Return precision, recall and F1 of linked entities, over all questions together and averaged over questions.
-
-    `name` is "tables" or "columns", and `of_name` returns the entities that have this name.
-    """
-    pairs = []
-    for row in rows:
-        linked_entities = of_name(row.alignment.entities) if row.alignment else set()
-        pairs.append((of_name(row.entities), linked_entities))
+def _entities(kind: str, rows: Sequence[_Row], of_kind: Callable[[Entities], set[Any]]) -> dict[str, Value]:
+    """Return precision, recall and F1 of linked "tables" or "columns", over all questions and as means of questions."""
+    golds = [of_kind(row.entities) for row in rows]
+    links = [of_kind(row.alignment.entities) if row.alignment else set() for row in rows]
+    pairs = list(zip(golds, links, strict=True))
     right = sum(len(gold & linked) for gold, linked in pairs)
     precision = Ratio(right, sum(len(linked) for _, linked in pairs))
     recall = Ratio(right, sum(len(gold) for gold, _ in pairs))
@@ -131,7 +127,7 @@ def _entities(name: str, rows: Sequence[_Row], of_name: Callable[[Entities], set
     recalls = [_share(len(gold & linked), len(gold), empty=not linked) for gold, linked in pairs]
     macro = {"precision": precisions, "recall": recalls, "f1": list(map(_f1, precisions, recalls))}
     figures |= {f"macro_{figure}": Ratio(sum(values), len(rows)) for figure, values in macro.items()}
-    return {f"dac/linking_{name}/{figure}": value for figure, value in figures.items()}
+    return {f"dac/linking_{kind}/{figure}": value for figure, value in figures.items()}
 
 
 def _f1(precision: float, recall: float) -> float:
@@ -167,9 +163,8 @@ def _before(row: _Row, rule: str) -> _Answer:
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
     """Return the figures of the answers "before" or "after" the correction (`when`).
 
-    - `skeleton`: share of questions whose SQL has the gold's skeleton.
-    - `right_of_right_parts`: share of right answers among those with the gold's skeleton and entities.
-    - `errors_KIND`: wrong answers of each of DAC's kinds of error.
+    They are the share with the gold's skeleton, the share of right answers among those with the gold's skeleton and
+    entities (`right_of_right_parts`), and the number of wrong answers by DAC's kinds of error.
     """
     right_skeletons = right_parts = right_answers = 0
     for row, answer in zip(rows, answers, strict=True):

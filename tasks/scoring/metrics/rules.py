@@ -137,14 +137,8 @@ async def measure_soft_f1(
     if not sql or sql.isspace():
         return 0.0
     try:
-        value: float | None = await workers.call(
-            soft_f1_in_worker,
-            database,
-            gold_sql,
-            sql,
-            timeout_s,
-            timeout_s=2 * timeout_s,  # two queries
-        )
+        job = (soft_f1_in_worker, database, gold_sql, sql, timeout_s)
+        value: float | None = await workers.call(*job, timeout_s=2 * timeout_s)  # two queries
     except WorkerLost:  # by the gold or by the prediction
         finishes = (await workers.execute(database, gold_sql, rows=0, timeout_s=timeout_s)).ok
         return 0.0 if finishes else None
