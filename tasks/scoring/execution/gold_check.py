@@ -291,7 +291,7 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
         return Decision()  # no alternative, even if every probed sort key has numbers as texts
     gold = await judge.workers.execute(database, gold_sql, rows=0, timeout_s=judge.timeout_s)
     if not gold.ok:
-        return Decision()  # the check of the gold itself reports that it fails
+        return Decision()  # that the gold fails is reported by its own check or verdict
     if not await _is_right(judge, database, gold_sql, alternatives.same):
         return Decision(unchecked="it cannot be rewritten with the same result")
     numbers = [await _has_text_numbers(judge, database, probe) for probe in alternatives.probes]
