@@ -52,12 +52,12 @@ def describe(
     databases: Mapping[str, str] | None = None,
     inputs: str = "",
 ) -> RunRecord:
-    """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON.
+    """Return the record of a run that begins; `settings` are those of benchmark, backbone and pipeline as plain JSON.
 
-    `keys` has the sha256 of each answer key, a file of corrected golds; all others are as in `RunRecord`.
+    `keys` has the sha256 of each answer key, a file of corrected golds; the other arguments are fields of `RunRecord`.
     """
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
-    translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
+    tag_of_dialect = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
     run_id = new_run_id()
     return storable_record(
         RunRecord(
@@ -81,7 +81,7 @@ def describe(
             keys=dict(keys or {}),
             databases=dict(databases or {}),
             inputs=inputs,
-            tags={**(tags or {}), **translated},
+            tags={**(tags or {}), **tag_of_dialect},
             translations=_translations(benchmark),
         )
     )
@@ -145,6 +145,7 @@ def record_of(
     scored = [row for row in rows if row.executable]
     rules = tuple(dict.fromkeys([run.rule, *(name for row in scored for name in row.final.correct)]))
     scores = scores_of(scored, rules, run.settings_of("benchmark"))
+    headline = scores[run.rule]
     applicable = {name: measurement for name, measurement in measurements.items() if measurement}
     update: dict[str, Any] = {
         "status": status,
@@ -153,7 +154,7 @@ def record_of(
         "answered": sum(row.outcome.sql is not None for row in rows),
         "question_set": _question_set(run, rows),
         "scores": scores,
-        **{name: getattr(scores[run.rule], name) for name in ("ex", "correct", "total", "low", "high")},
+        **{name: getattr(headline, name) for name in ("ex", "correct", "total", "low", "high")},
         "by_difficulty": {grade: accuracy(group, run.rule) for grade, group in by_grade(scored).items()},
         "by_database": {name: accuracy(group, run.rule) for name, group in by_database(scored).items()},
         "stages": stage_scores(scored, run.rule),
@@ -198,7 +199,7 @@ def _failures(run: RunRecord, rows: Sequence[QuestionScore], fatal: str) -> dict
 
 
 def _not_scored(rows: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return how many questions have no database or no gold, and which stages would have executed SQL for them."""
+    """Count the questions without a database or without a gold, and the stages that could not execute SQL for them."""
     not_scored = [row for row in rows if not row.executable]
     missing = Counter(row.question.database_id for row in not_scored if row.status != NO_GOLD)
     not_executed = [row.outcome.failure for row in not_scored if row.outcome.failure]
@@ -233,9 +234,10 @@ def _question_set(run: RunRecord, rows: Sequence[QuestionScore]) -> str:
 def _failure_messages(rows: Sequence[QuestionScore], fatal: str) -> dict[str, str]:
     """Return the most frequent message of each kind of failure, without those that repeat the fatal error."""
     messages: dict[str, Counter[str]] = {}
-    for failure in (row.outcome.failure for row in rows if row.executable):
-        if failure:
-            message = "" if fatal and fatal in failure.message else failure.message
-            messages.setdefault(failure.kind, Counter())[message] += 1
+    for row in rows:
+        failure = row.outcome.failure
+        if row.executable and failure:
+            repeats_fatal = bool(fatal) and fatal in failure.message
+            messages.setdefault(failure.kind, Counter())["" if repeats_fatal else failure.message] += 1
     by_kind = {kind: most_frequent(counter)[:MESSAGE_LENGTH] for kind, counter in messages.items()}
     return {kind: message for kind, message in by_kind.items() if message}

@@ -105,25 +105,26 @@ def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
     """Yield what differs between the conditions of two runs that are compared by a rule, in sentences."""
     if a.run_id == b.run_id:
         yield "A and B are the same run."
-    if {a.rule, b.rule} != {rule}:
+    if a.rule != rule or b.rule != rule:
         yield (
             f"The metrics are those of the runs, by the rule {a.rule} in A and {b.rule} in B, not by {rule}."
         )
     if a.engine != b.engine:
-        engines = [run.engine or "an unknown engine" for run in (a, b)]
+        engine_a, engine_b = [run.engine or "an unknown engine" for run in (a, b)]
         yield (
-            f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
+            f"A was executed by {engine_a}, B by {engine_b}: functions differ between versions, "
             "so some flips may not be the model's doing."
         )
         if changed := changed_databases(a, b):
             yield f"The content of {counted(len(changed), 'database')} is not the same in A and B: {_named(changed)}."
-    limits = [run.settings_of("benchmark").get("timeout_s") for run in (a, b)]
-    if limits[0] != limits[1]:
-        yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
-    lists = [set(run.settings_of("benchmark").get("quarantine") or ()) for run in (a, b)]
-    if lists[0] != lists[1]:
+    benchmark_a, benchmark_b = a.settings_of("benchmark"), b.settings_of("benchmark")
+    limit_a, limit_b = benchmark_a.get("timeout_s"), benchmark_b.get("timeout_s")
+    if limit_a != limit_b:
+        yield f"A query was stopped after {limit_a} s in A and after {limit_b} s in B."
+    list_a, list_b = [set(settings.get("quarantine") or ()) for settings in (benchmark_a, benchmark_b)]
+    if list_a != list_b:
         yield (
-            f"The runs have different quarantine lists ({counted(len(lists[0]), 'question')} in A, {len(lists[1]):,} "
+            f"The runs have different quarantine lists ({counted(len(list_a), 'question')} in A, {len(list_b):,} "
             "in B); what is on either is treated as quarantined."
         )
 
@@ -162,18 +163,18 @@ def _about_run(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> It
 
 def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield which questions of the two runs were not judged alike, or flipped without another answer."""
-    golds = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
-    if faulty := [id_ for id_, (in_a, in_b) in golds.items() if in_a == in_b != "ok"]:
+    statuses = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
+    if faulty := [id_ for id_, (in_a, in_b) in statuses.items() if in_a == in_b and in_a != "ok"]:
         yield (
             f"The gold of {_counted(faulty)} does not run, a fault of the benchmark; they are wrong in both runs: "
             f"{_named(faulty)}."
         )
-    if uneven := [id_ for id_, (in_a, in_b) in golds.items() if in_a != in_b]:
+    if uneven := [id_ for id_, (in_a, in_b) in statuses.items() if in_a != in_b]:
         yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
-    if odd := [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]:
+    if same_sql := [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]:
         yield (
-            f"{_counted(odd).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
-            f"another database or SQLite): {_named(odd)}."
+            f"{_counted(same_sql).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
+            f"another database or SQLite): {_named(same_sql)}."
         )
     if differing := [pair.a.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]:
         yield f"The runs were judged by different golds on {_counted(differing)}: {_named(differing)}."

@@ -51,15 +51,16 @@ def compare(
 ) -> Comparison:
     """Compare two runs, or several runs of two systems, on the questions that all of them scored.
 
-    Differences are B minus A. Answers are right by `rule`, or else by the headline rule of all. `confidence` is that
-    of the intervals, and 1 - the level of the tests. With a `margin`, as a share, it is also tested whether B is not
-    worse by that much or more.
+    Differences are B minus A. Answers are judged by `rule`; None: by the headline rule, if all runs have the same one.
+    `confidence` is that of the intervals, and 1 - the level of the tests. With a `margin`, as a share, it is also
+    tested whether B is not worse by that much or more.
     """
     if margin is not None and not 0 < margin < 1:
         raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
     runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
-    common, *_ = [common_rule(first, run, rule) for run in others]  # each call also checks its run
+    # each call checks that its run has the questions of the first run; all return the same rule
+    common, *_ = [common_rule(first, run, rule) for run in others]
     for run in (first, *others):
         if not run.scored_rows:
             raise ConfigurationError(
@@ -72,12 +73,13 @@ def compare(
 
 
 def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | None:
-    """Compare the last finished run of the same questions before a run (A) with it (B).
+    """Compare a run (B) with the last finished run of the same questions before it (A).
 
-    None if there is none, or if the warehouse does not have both, or refuses them.
+    None if there is no such run, if the warehouse cannot read one of the two, or if they cannot be compared.
     """
     try:
-        if not (previous := previous_run(run, warehouse.runs())):
+        previous = previous_run(run, warehouse.runs())
+        if not previous:
             return None
         return compare(warehouse.read_run(previous), run if run.rows else warehouse.read_run(run.run_id))
     except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
@@ -98,7 +100,7 @@ def _compare_two(
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
     why_not = why_not_ranked(sides)
-    names = _names(a, b)
+    name_a, name_b = _names(a, b)
     variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
     candidates = {"a": a.metrics.get("candidates"), "b": b.metrics.get("candidates")}
     return Comparison(
@@ -108,7 +110,7 @@ def _compare_two(
         rule=rule,
         a=sides[0],
         b=sides[1],
-        result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, pairs),
+        result=_ranked(replace(test, name_a=name_a, name_b=name_b), why_not, pairs),
         same_sql=sum(pair.same_sql for pair in pairs),
         by_difficulty=by_difficulty(pairs),
         by_database=by_database(pairs),
@@ -157,11 +159,12 @@ def _compare_several(
 def _side(
     letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
 ) -> Side:
-    """Return a side over the questions that are compared; `only`: questions that no run of the other side scored.
+    """Return a side over the questions `ids`, which are compared; `only`: questions that the other side did not score.
 
     A side of one run has its accuracy (`ex`), one of several runs the standard deviation between them (`sd`).
     """
-    rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
+    scored_of_runs = [run.scored_rows for run in runs]
+    rows = [[scored[id_] for id_ in ids] for scored in scored_of_runs]
     side_runs = tuple(
         SideRun(
             run_id=run.run_id,
@@ -175,7 +178,7 @@ def _side(
     single = len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
     # the answers of a run that was made elsewhere cost what their file says
-    cost = (reported_cost if first.made_elsewhere else total_cost)(records)
+    cost = reported_cost(records) if first.made_elsewhere else total_cost(records)
     usages = [call.usage for record in records for call in record.calls]
     return Side(
         letter=letter,
@@ -198,14 +201,14 @@ def _side(
 
 
 def _ranked(test: PairedTest, why_not: str, pairs: Sequence[Pair]) -> PairedTest:
-    """Return the test of these questions with the reason why no run is better, where there is one.
+    """Return the test of these questions with the reason why no run may be called better, if there is one.
 
-    It is `why_not`, as `why_not_ranked` says it, or that the result depends on questions to which the run that is not
-    better has no answer after retryable failures.
+    The reason is `why_not` (of `why_not_ranked`; "" for none), or that the worse run has no answer to some questions
+    after retryable failures, and right answers to them might change the result.
     """
     if why_not or test.better is None:
         return replace(test, not_ranked=why_not)
-    letter = "A" if test.better == "B" else "B"
+    letter = "A" if test.better == "B" else "B"  # of the worse run
     rows = [pair.a if letter == "A" else pair.b for pair in pairs]
     unanswered = {row.question.id for row in rows if row.outcome.retryable}
     if test.stands_without(unanswered):
@@ -221,10 +224,10 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
     """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
     compared = set(ids)
     for run in runs:
-        lost = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
-        if lost:
+        unanswered = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
+        if unanswered:
             return (
-                f"{run.run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable "
+                f"{run.run_id} in {letter} has no answer to {counted(unanswered, 'question')} because of retryable "
                 f'failures, so no side wins. "crosscheck rerun {run.run_id}" answers them.'
             )
     return ""
@@ -233,7 +236,8 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
 def _changes(
     rows: Mapping[str, QuestionScore], a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int
 ) -> tuple[QuestionChange, ...]:
-    """Return the questions that one side has right more often, those with the largest difference first."""
+    """Return the questions that one side has right in a larger share of its runs, by the size of the difference."""
+    # a / runs_a != b / runs_b, without rounding
     questions = {id_: rows[id_].question for id_ in a if a[id_] * runs_b != b[id_] * runs_a}
     changes = [
         QuestionChange(id_, question.database_id, question.difficulty, question.text, a[id_], b[id_])
@@ -309,8 +313,8 @@ def _compare_variants(
 ) -> Iterator[VariantContrast]:
     """Compare two runs by each variant that one of them has, on questions that both scored.
 
-    A variant judges the same answers in another way, as by corrected golds. If one run lacks it, that of the other run
-    judges both. `why_not`: why the runs must not be ranked; "" if they may be.
+    A variant judges the same answers in another way, as by corrected golds. If only one run has it, its variant judges
+    both runs. `why_not`: why the runs must not be ranked; "" if they may be.
     """
     rows_a, rows_b = [pair.a for pair in pairs], [pair.b for pair in pairs]
     of_a = find_variants(a.settings_of("benchmark"), rows_a)
@@ -322,6 +326,7 @@ def _compare_variants(
         rights_a = _rights(variant_a or variant, rows_a, rule)
         rights_b = _rights(variant_b or variant, rows_b, rule)
         common = rights_a.keys() & rights_b.keys()
+        # questions that the variant judges by different golds in the two runs
         unlike = [pair.a.question.id for pair in pairs if variant.basis(pair.a) != variant.basis(pair.b)]
         problem = ""
         result = None
@@ -402,9 +407,9 @@ def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
 
 
 def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
-    """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
+    """Return what differs in the settings of two runs and in the code that ran; settings of both runs come first."""
     settings_a, settings_b = flatten(dict(a.settings)), flatten(dict(b.settings))
-    for settings, run in ((settings_a, a), (settings_b, b)):
+    for settings, run in ((settings_a, a), (settings_b, b)):  # adds the code and the generated descriptions
         code = {"crosscheck.version": run.version, "crosscheck.git_commit": _shorten_commit(run.git_commit)}
         generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
         settings.update({key: value for key, value in {**code, **generated}.items() if value})

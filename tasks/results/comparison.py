@@ -75,9 +75,9 @@ class MetricRow:
 def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
     """Return the values of every registered metric, and of a user's own metrics that a run has.
 
-    There are none of runs that scored other questions: the summaries have the values over all questions of each run.
-    A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
-    The `part` of a row is the path of its value in the metric's object, such as "by_hardness easy".
+    () if the runs scored different questions: their values are then over all questions of each run. A value has no row
+    if it is missing in both runs, 0, or a share whose denominator is 0. The `part` of a row is the path of its value in
+    the metric's object, such as "by_hardness easy".
     """
     if a.scored_rows.keys() != b.scored_rows.keys():
         return ()
@@ -134,7 +134,7 @@ def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
 
 
 def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:
-    """Yield the values in a metric's object of the summary: shares, numbers, and the length of a list of questions."""
+    """Yield the values in a metric's object of the summary, by their path: shares, numbers, the length of a list."""
     if isinstance(data, bool):
         return
     if isinstance(data, int | float):
@@ -146,7 +146,7 @@ def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:
         if {"total", "value"} <= inner.keys():
             correct = inner.pop("correct", None)  # a mean has "sum" instead
             yield part, Ratio(inner.pop("sum", correct), inner.pop("total"))
-            del inner["value"]
+            del inner["value"]  # it follows from the others
         for key, value in inner.items():
             yield from _values(value, part if key == "value" else f"{part} {key}".strip())
 
@@ -405,11 +405,13 @@ def gated(comparison: Comparison) -> Comparison:
         raise ConfigurationError(f"The gate cannot decide: {why}")
     if margin is not None:
         return replace(comparison, gate=GateResult(not margin.proven, margin.verdict))
+    # with fewer differing answers, no split of them would be significant
     min_differing = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
-    differing = counted(test.differing, "answer", "differs")
-    name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
-    basis = f"{name}, level {test.level:g}"
-    if test.differing < min_differing:
+    if test.differing >= min_differing:
+        name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
+        basis = f"{name}, level {test.level:g}"
+    else:
+        differing = counted(test.differing, "answer", "differs")
         basis = f"{differing}; at least {min_differing} must for p < {test.level:g}"
     left_out = [
         f"{counted(len(side.left_out), 'question')} that only {side.letter} scored left out"

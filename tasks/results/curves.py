@@ -54,10 +54,8 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     front = pareto_front(scored)
     labels = tuple(f"{system.name}: {percent(system.ex)}, {money(system.usd)}" for system in front)
     others = [system for system in scored if system not in front]
-    lines = (
-        *(Line((_point(system, "past"),), "past") for system in others),
-        Line(tuple(_front_points(front)), "now", dashed=True),
-    )
+    single_points = [Line((_point(system, "past"),), "past") for system in others]
+    lines = (*single_points, Line(tuple(_front_points(front)), "now", dashed=True))
     label = f"Execution accuracy against cost; not beaten in both: {'; '.join(labels)}"
     max_usd = max(system.usd for system in scored)
     ticks = tuple((max_usd * n / TICKS, f"${max_usd * n / TICKS:,.2g}") for n in range(TICKS + 1))
@@ -91,8 +89,8 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     """Return the chart of the runs that have candidates; None where none has.
 
     A run is given as the style of its lines (`kind`), its name and the object "candidates" of its summary. The line of
-    pass@k is dashed, that of majority@k solid, with intervals. The x axis is the cost per question, in the first unit
-    that all runs report and have some of, else in calls.
+    pass@k is dashed, that of majority@k solid, with intervals. The x axis is the cost per question, in the first of
+    `UNITS` in which the cost of every run is known and not 0, else in calls.
     """
     curves = [(kind, name, data["curve"]) for kind, name, data in runs if data]
     if not curves:
@@ -116,27 +114,28 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
 
 
-def _candidate_point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
-    majority = plain["majority"]
-    cost = plain[unit] or 0.0
+def _candidate_point(point: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
+    majority = point["majority"]
+    cost = point[unit] or 0.0
     low, high = majority["interval"]
     tip = (
-        f"{name}: k = {plain['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
-        f"pass {100 * plain['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
+        f"{name}: k = {point['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+        f"pass {100 * point['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
     )
-    return LinePoint(
-        cost, 100 * majority["value"], 100 * low, 100 * high, kind, tip, str(plain["k"]), emphasised=True
-    )
+    y = 100 * majority["value"]
+    label = str(point["k"])
+    return LinePoint(cost, y, 100 * low, 100 * high, kind=kind, tip=tip, label=label, emphasised=True)
 
 
 def _round_steps(most: float) -> tuple[float, ...]:
-    """Return at most six round values from 0 to the highest cost.
+    """Return at most six multiples of a round step (1, 2 or 5 times a power of ten) from 0 to the highest cost.
 
     >>> _round_steps(0.0123), _round_steps(8)
     ((0.0, 0.005, 0.01), (0.0, 2.0, 4.0, 6.0, 8.0))
     """
-    decades = (digit * 10.0**power for power in range(-9, 12) for digit in (1, 2, 5))
-    step = next(step for step in decades if most / step <= 5)
+    round_steps = (digit * 10.0**power for power in range(-9, 12) for digit in (1, 2, 5))
+    step = next(step for step in round_steps if most / step <= 5)
+    # .6g: 0.3 in place of 0.30000000000000004
     return tuple(float(f"{multiple * step:.6g}") for multiple in range(floor(most / step) + 1))
 
 

@@ -81,14 +81,14 @@ class Board:
     @property
     def unscored(self) -> str:
         """How many of the questions the runs' scores leave out, and why, in a sentence; "" for none."""
-        left_out = sorted(
-            {self.questions - int(row.ex.total) for row in (*self.ranked, *self.not_ranked) if row.ex}
-        )
+        rows = (*self.ranked, *self.not_ranked)
+        left_out = {self.questions - int(row.ex.total) for row in rows if row.ex}
         if not any(left_out):
             return ""
-        numbers = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
+        least, most = min(left_out), max(left_out)
+        numbers = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         questions = counted(self.questions, "question")
-        return f"{numbers} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
+        return f"{numbers} of {questions} {agreeing('is', most)} not scored: the database or gold is missing"
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:
@@ -107,9 +107,8 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
             databases = tuple(sorted(run.databases.items()))
             key = (run.benchmark, run.revision, run.rule, run.question_set, databases)
             groups.setdefault(key, []).append(run)
-    boards = _distinguish(
-        [(_board(members, warehouse, by), members[0]) for members in groups.values()], warehouse
-    )
+    boards_with_newest_run = [(_board(runs, warehouse, by), runs[0]) for runs in groups.values()]
+    boards = _distinguish(boards_with_newest_run, warehouse)
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
     )
@@ -120,7 +119,7 @@ def _distinguish(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse
     alike: dict[str, list[RunRecord]] = {}
     for board, run in boards:
         alike.setdefault(board.title, []).append(run)
-    titled_apart = []
+    distinguished = []
     for board, run in boards:
         others = [other for other in alike[board.title] if other is not run]
         parts = []
@@ -132,16 +131,16 @@ def _distinguish(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse
         if any(other.databases != run.databases for other in others):
             digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
             parts.append(f"databases {digest[:8]}")
-        titled_apart.append(replace(board, apart="; ".join(parts)))
-    return titled_apart
+        distinguished.append(replace(board, apart="; ".join(parts)))
+    return distinguished
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
     """Return the board of runs of one benchmark, rule and set of questions; `by`: the score that ranks them."""
-    placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
-    rows = _unrank_other_golds(placed, by)
+    of_runs = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
+    rows = _unrank_other_golds(of_runs, by)
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_sort_key)
-    scores = [_score(row) for row in ranked]
+    scores = [_score(row) for row in ranked]  # the first one of a score gives its rank: equal scores share it
     run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)  # runs that share one have no proven difference
     return Board(
@@ -188,7 +187,7 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
         right = warehouse.right_answers(run_ids, by or rule)
     elif score.variant == by:
         right = warehouse.right_answers(run_ids, rule, by)
-    else:  # by a variant under another rule than the headline's
+    else:  # ranked by a variant under another rule than the headline rule: the warehouse has no such answers
         return {}
     return letters_of([run_id for run_id in run_ids if run_id in right], pairwise_p_values(right))
 

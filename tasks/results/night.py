@@ -59,18 +59,17 @@ def trend_of(scores: Sequence[float]) -> Trend | None:
     if count < MIN_SCORES:
         return None
     pairs = [(later, earlier) for later in range(count) for earlier in range(later)]
-    signs = sum(
-        (scores[later] > scores[earlier]) - (scores[later] < scores[earlier]) for later, earlier in pairs
-    )
+    rises = sum(scores[later] > scores[earlier] for later, earlier in pairs)
+    falls = sum(scores[later] < scores[earlier] for later, earlier in pairs)
     ties = Counter(scores).values()
-    variance = (_spread(count) - sum(map(_spread, ties))) / 18
-    p_value = NormalDist().cdf((signs + 1) / sqrt(variance)) if signs < 0 else 1.0
+    variance = (_variance_times_18(count) - sum(map(_variance_times_18, ties))) / 18
+    p_value = NormalDist().cdf((rises - falls + 1) / sqrt(variance)) if rises < falls else 1.0
     slope = median((scores[later] - scores[earlier]) / (later - earlier) for later, earlier in pairs)
     return Trend(count, slope, p_value)
 
 
-def _spread(count: int) -> int:
-    """Return 18 times the variance of the sum of signs of so many scores without ties."""
+def _variance_times_18(count: int) -> int:
+    """Return 18 times the variance of the difference of rising and falling pairs of `count` scores without ties."""
     return count * (count - 1) * (2 * count + 5)
 
 
@@ -138,7 +137,7 @@ class NightEntry:
             run.benchmark,
             run.backbone,
             run.pipeline,
-            RunRecord.model_validate(run.model_dump()),
+            run=RunRecord.model_validate(run.model_dump()),  # as it is read from JSON
             problem=run.fatal,
             continue_with=f"crosscheck rerun {run.run_id}" if run.retryable else "",
         )
@@ -306,13 +305,13 @@ class Night:
 
         The score of an incomplete run counts unanswered questions as wrong, so its trend does not decide.
         """
-        # `_verdict` without the problem is the verdict on the answers alone
-        answered = [
-            replace(entry, problem="", decline=None) if entry.problem else entry for entry in self.entries
-        ]
-        return frozenset(
-            entry.run_id for entry in answered if entry.run_id and _verdict(entry, self.gate) in WORSE
-        )
+        worse = set()
+        for entry in self.entries:
+            # the verdict on the answers alone: `_verdict` returns a problem first
+            judged = replace(entry, problem="", decline=None) if entry.problem else entry
+            if entry.run_id and _verdict(judged, self.gate) in WORSE:
+                worse.add(entry.run_id)
+        return frozenset(worse)
 
     @property
     def cost(self) -> Cost:
@@ -361,12 +360,12 @@ class Night:
                 reasons = self._problems(kind) if kind in INCOMPLETE else ""
                 clauses.append(f"{subject} {clause}: {', '.join(names)}{reasons}")
         if clauses:
-            conclusion = f"{'; '.join(clauses)}{self._rest}."
+            conclusion = f"{'; '.join(clauses)}{self._not_judged}."
         elif self.colour == "No baseline yet":
             conclusion = f"{self._counted}, none compared. The next nightly run is compared with this one."
         else:
-            conclusion = f"{self._counted}, no significant loss{self._rest}."
-        return f"{conclusion} {self._missed}".strip()
+            conclusion = f"{self._counted}, no significant loss{self._not_judged}."
+        return f"{conclusion} {self._missed_nights}".strip()
 
     def _problems(self, verdict: NightVerdict) -> str:
         """Say why entries have a verdict: the first line of each problem, once."""
@@ -376,7 +375,7 @@ class Night:
         return f" ({shorten([visible(line[:MAX_PROBLEM]) for line in lines], MAX_PROBLEMS)})"
 
     @property
-    def _missed(self) -> str:
+    def _missed_nights(self) -> str:
         if not self.missed:
             return ""
         nights = counted(len(self.missed), "nightly run", "was")
@@ -389,7 +388,7 @@ class Night:
         return counted(len(self.entries), "evaluation")
 
     @property
-    def _rest(self) -> str:
+    def _not_judged(self) -> str:
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
         rest = f"; {without} {agreeing('has', without)} no baseline yet" if without else ""
@@ -397,7 +396,7 @@ class Night:
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
-    """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
+    """Judge every entry; p-values are adjusted for the number of comparisons, or for the number of trends (Holm)."""
     compared = holm_of_known([entry.p_value for entry in entries])
     trends = holm_of_known([entry.decline.p_value if entry.decline else None for entry in entries])
     adjusted = (
@@ -465,9 +464,10 @@ def all_nights(home: Home) -> tuple[Night, ...]:
 
 
 def find_night(reference: str, nights: Sequence[Night]) -> Night:
-    """Return the nightly run that a user refers to, of all in `nights`, the latest first.
+    """Return the nightly run that a user refers to, of all in `nights`, which are given the latest first.
 
-    The reference is its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
+    The reference is its name, the name of its file without the suffix, the beginning of either, or "latest",
+    "latest~1", ...
     """
     if not nights:
         raise DataError(f'There is no nightly run "{reference}": none has finished in this folder yet.')
@@ -476,9 +476,9 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
         if back >= len(nights):
             raise DataError(f'There is no nightly run "{reference}": there are {len(nights)} so far.')
         return nights[back]
-    meant = [night for night in nights if reference in _names(night)] or [
-        night for night in nights if reference and any(name.startswith(reference) for name in _names(night))
-    ]
+    meant = [night for night in nights if reference in _names(night)]
+    if not meant and reference:
+        meant = [night for night in nights if any(name.startswith(reference) for name in _names(night))]
     if len(meant) == 1:
         return meant[0]
     if meant:

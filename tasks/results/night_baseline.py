@@ -68,12 +68,12 @@ def write_pin(pin: Pin, home: Home) -> None:
 
 
 def pin_history(home: Home) -> tuple[Pin, ...]:
-    """Read all changes, the oldest first."""
+    """Read all changes of baselines by users, the oldest first."""
     file = pins_file(home)
     if not file.exists():
         return ()
     pins = []
-    for number, line in enumerate(file.read_bytes().splitlines(), 1):  # text has further line separators
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):  # `str.splitlines` splits at more signs
         try:
             pins.append(adapter_of(Pin).validate_json(line))
         except ValidationError as error:
@@ -109,15 +109,15 @@ class Baselines:
 def worse_runs(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
     """Return the runs whose answers nights found worse, their earlier attempts, and the runs merged from them.
 
-    A night that is started again under its name has several runs of one combination; its file names the last of them.
+    A night that is started again under its name has several runs of one combination; its file names only the newest.
     Runs are given newest first.
     """
     worse = {run_id for night in nights for run_id in night.worse}
-    attempts_of = set()
+    worse_in_night = set()  # night and combination
     for run in runs:
-        attempt = (run.tags.get(NIGHT), run.combination)
-        if NIGHT in run.tags and (run.run_id in worse or attempt in attempts_of):
-            attempts_of.add(attempt)
+        key = (run.tags.get(NIGHT), run.combination)
+        if NIGHT in run.tags and (run.run_id in worse or key in worse_in_night):
+            worse_in_night.add(key)
             worse.add(run.run_id)
     for run in reversed(runs):
         if run.tags.get("parent_run_id") in worse:
@@ -130,7 +130,7 @@ def compared(
 ) -> NightEntry:
     """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
 
-    With new replies, the comparison is judged by the measured flip rate, where there is one. Cached replies flip less.
+    With `new_replies`, the comparison is judged by the measured flip rate, if there is one; cached replies flip less.
     """
     if entry.run_id is None:
         return entry
@@ -213,14 +213,15 @@ def find_baseline(
 
 
 def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse) -> Earlier:
-    """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
+    """Return what earlier attempts of a nightly run paid; the cost of a killed attempt is only known in part."""
     own_ids = {entry.run_id for entry in entries}
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in own_ids]
     records = [warehouse.record_of(run.run_id) for run in earlier]
     paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
-    costs = zip(earlier, paid, strict=True)
-    least = (warehouse.least_paid(run.run_id) if usd is None else usd for run, usd in costs)
-    return Earlier(total(paid), sum(least, 0.0))
+    least_usd = 0.0
+    for run, usd in zip(earlier, paid, strict=True):
+        least_usd += warehouse.least_paid(run.run_id) if usd is None else usd
+    return Earlier(usd=total(paid), least_usd=least_usd)
 
 
 def named_run(reference: str, warehouse: Warehouse) -> RunRecord:
@@ -294,15 +295,15 @@ def _decline(trend: Sequence[Past], baseline: RunRecord | None, gate: Gate) -> T
 def _last_scores(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
     """Return the last scores of a combination by its rule, one of each nightly run; a re-run replaces its parent."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
-    ranked: dict[str, RunHeader] = {}
+    newest_by_night: dict[str, RunHeader] = {}
     for run in _earlier_runs(current, runs):
-        unfit = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
-        if run.rule == current.rule and run.run_id not in rerun and not unfit:
-            ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
-    alike = [current, *ranked.values()]
+        unfair = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
+        if run.rule == current.rule and run.run_id not in rerun and not unfair:
+            newest_by_night.setdefault(run.tags.get(NIGHT, run.run_id), run)
+    newest_first = [current, *newest_by_night.values()]
     return tuple(
         Past(run.run_id, run.started.replace(microsecond=0), Accuracy(run.correct, run.total))
-        for run in reversed(alike[:TREND])
+        for run in reversed(newest_first[:TREND])
         if run.correct is not None and run.total
     )
 
@@ -384,8 +385,9 @@ def _stage_changes(before: RunRecord | None, current: RunRecord) -> tuple[StageC
 
 
 def _cause_changes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
-    """Return the causes of wrong answers in both runs; without a baseline, or its causes, `before` is unknown."""
-    causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
+    """Return the causes of wrong answers in both runs, the largest change first; `before` is None if unknown."""
+    causes_before = (before.metrics.get("errors") or {}) if before else {}
+    causes_now = current.metrics.get("errors") or {}
     changes = [
         CauseChange(name, causes_before.get(name, 0) if causes_before else None, causes_now.get(name, 0))
         for name in dict.fromkeys([*causes_now, *causes_before])

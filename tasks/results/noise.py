@@ -254,8 +254,8 @@ def measured_noise(
 ) -> MeasuredNoise | None:
     """Return the latest measurement that applies to a run, for tests at a level; None where there is none.
 
-    It was made on at least `MIN_MEASURED` repeats of a run of the same benchmark, questions, backbone, pipeline and
-    settings; settings that do not influence an answer may differ. Runs are given newest first.
+    It was made on at least `MIN_MEASURED` repeats of a run of the same benchmark, questions, backbone and pipeline, and
+    with the same settings as far as these can influence an answer (`_relevant`). Runs are given newest first.
     """
     parents = dict.fromkeys(
         run.tags[NOISE] for run in runs if NOISE in run.tags and run.combination == current.combination

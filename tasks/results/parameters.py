@@ -43,7 +43,7 @@ def redact(value: Any, *secrets: str) -> Any:
         redacted = {}
         for key, item in value.items():
             hidden = isinstance(item, str) and item and _SECRET_NAME.search(str(key))
-            # Of headers, settings hold the names of variables.
+            # "headers_env" holds names of environment variables, not their secret values
             plain = item if key == "headers_env" else redact(item, *secrets)
             redacted[key] = HIDDEN if hidden else plain
         return redacted
@@ -51,7 +51,8 @@ def redact(value: Any, *secrets: str) -> Any:
         return [redact(item, *secrets) for item in value]
     if isinstance(value, str):
         for secret in secrets:
-            value = value.replace(secret, HIDDEN) if len(secret) > 3 else value
+            if len(secret) > 3:  # shorter texts occur in other words by chance
+                value = value.replace(secret, HIDDEN)
         return _USER_INFO.sub(_without_secret, value)
     return value
 
@@ -82,7 +83,9 @@ def automatic_settings(requested: Mapping[str, Any]) -> set[str]:
     from tasks.settings.backbone import AUTO
 
     keys = {key for key, value in requested.items() if value == AUTO}
-    return keys | ({"backbone.system_role"} if "backbone.response_mode" in keys else set())
+    if "backbone.response_mode" in keys:
+        keys.add("backbone.system_role")
+    return keys
 
 
 def name_for_mlflow(name: str) -> str:

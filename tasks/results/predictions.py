@@ -52,9 +52,8 @@ _STATUS_IN_WORDS = {
 def table(record: RunRecord) -> str:
     """Return the table as MLflow's `log_table` would write it (JSON, "split": columns and rows).
 
-    What is the same in every run stands first, then rules, metrics, and per stage SQL and verdict; gold last. Writing
-    it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
-    with a table that is already there.
+    Columns that every run has stand first, then rules, metrics, and per stage SQL and verdict; the gold is last. It is
+    written here because `log_table` would append every row once more when a run is logged again.
     """
     variants = find_variants(record.settings_of("benchmark"), record.rows)
     rules = [rule for rule in RULES if rule in record.scores]
@@ -141,14 +140,14 @@ def has_break(sql: str | None) -> bool:
 def one_line(sql: str) -> str:
     r"""Return a SQL without line breaks and tabs: comments go, white space shrinks, literals keep theirs.
 
-    A line break or tab inside a literal becomes a space: the format has no way to write it. Blanks that are none in SQL
-    stay: a SQL that fails with a no-break space must fail for the official evaluator, too.
+    A line break or tab inside a literal becomes a space: the format has no way to write it. Other blanks, such as a
+    no-break space, stay: a SQL that fails because of one must fail for the official evaluator, too.
 
     >>> one_line("SELECT a -- the key\n  FROM t\tWHERE b = '-- no  comment'")
     "SELECT a FROM t WHERE b = '-- no  comment'"
     """
 
-    def piece(match: re.Match[str]) -> str:
+    def shrink(match: re.Match[str]) -> str:  # a literal, a comment or white space
         return _BREAKS.sub(" ", match.group()) if match.lastgroup == "quoted" else " "
 
-    return _PIECES.sub(piece, sql).strip(" ")
+    return _PIECES.sub(shrink, sql).strip(" ")

@@ -53,9 +53,12 @@ def retention(
     kept_ids |= {pin.run_id for pin in pins if pin.run_id in by_id}
     kept_ids |= _latest(runs, keep.runs) | _latest_baselines(nights, by_id)
     for run_id in list(kept_ids):
-        while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept_ids:
-            kept_ids.add(run_id)
-    return Retention(cutoff, frozenset(kept_ids), frozenset(by_id.keys() - kept_ids), keep.rows)
+        parent = by_id[run_id].tags.get("parent_run_id", "")
+        while parent in by_id and parent not in kept_ids:
+            kept_ids.add(parent)
+            parent = by_id[parent].tags.get("parent_run_id", "")
+    removable = frozenset(by_id.keys() - kept_ids)
+    return Retention(cutoff, kept=frozenset(kept_ids), removable=removable, rows=keep.rows)
 
 
 def _latest(runs: Sequence[RunHeader], max_runs: int) -> set[str]:
@@ -251,7 +254,7 @@ class Traces(SqliteStore):
 
     def remove(self, retention: Retention) -> None:
         """Remove the traces of runs that are not kept, through MLflow."""
-        old = rows_of(self.path, _TRACES, _removable(retention))
+        old = rows_of(self.path, _TRACES, _removable(retention))  # experiment and trace, by experiment
         if not old:
             return
         client = MlflowStore(f"sqlite:///{self.path}").client()
@@ -301,9 +304,9 @@ class WarehouseRows(FolderStore):
                     "SELECT run_id, count(question_id) FROM runs LEFT JOIN questions USING (run_id) GROUP BY run_id"
                 ).fetchall()
             questions = dict(rows)
-        unkept = () if retention.rows else questions.keys() & retention.removable
+        to_remove = () if retention.rows else questions.keys() & retention.removable
         counts = {"runs": len(questions), "questions": sum(questions.values())}
-        return self.in_proportion(counts, {"questions": sum(questions[run] for run in unkept)})
+        return self.in_proportion(counts, {"questions": sum(questions[run] for run in to_remove)})
 
     def remove(self, retention: Retention) -> None:
         """Remove the questions of runs that are not kept, all in one transaction."""
@@ -335,7 +338,8 @@ class WarehouseRows(FolderStore):
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"
             ).fetchone()
-            if not blocks or blocks[0] * 4 < blocks[1]:  # less than a quarter is free
+            free, total = blocks or (0, 1)
+            if free < total / 4:  # not worth a copy
                 return
             source = str(connection.execute("SELECT current_database()").fetchone()[0]).replace('"', '""')  # type: ignore[index]
             connection.execute("ATTACH '{}' AS rewritten".format(str(draft).replace("'", "''")))

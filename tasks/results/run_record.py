@@ -152,9 +152,9 @@ class RunHeader(Described, BaseModel):
 
     @property
     def label(self) -> str:
-        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's name.
+        """The run's name in MLflow: the name that the user gave it, else what was evaluated.
 
-        That is a date, with the time if it is the second nightly run of a day.
+        The name of the night, which is a date with or without a time, stands before that of a nightly run.
         """
         night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
         repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""
@@ -300,9 +300,9 @@ class RunRecord(RunHeader):
 
     @property
     def exit_code(self) -> int:
-        """0 when finished; 3 when a re-run can answer some failed questions, or brought no new answer itself.
+        """3 if a re-run can answer some failed questions, or if this run is a re-run that brought no new answer.
 
-        Else 2 when a user's own metric failed, or the recording was not written.
+        Else 2 if a user's own metric failed, or if the recording was not written; else 0.
         """
         if self.retryable or (self.rerun or {}).get("no_new_answer"):
             return ExitCode.TRY_AGAIN

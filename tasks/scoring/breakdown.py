@@ -22,16 +22,18 @@ def stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore
     for name in stage_names(scored):
         right = [is_right(score.stages.get(name), rule) for score in scored]
         fixed, broken = (None, None) if right_before is None else flips(right_before, right)
-        result.append(StageScore(sum(right), len(scored), name=name, fixed=fixed, broken=broken))
+        result.append(
+            StageScore(correct=sum(right), total=len(scored), name=name, fixed=fixed, broken=broken)
+        )
         right_before = right
     return tuple(result)
 
 
 def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
-    """Return the stages in pipeline order, although no question need have reached all of them.
+    """Return the names of all stages that any question reached, in pipeline order.
 
-    Of a question's candidates, only the first one's steps are stages, and the selection is one. Turns of an agent are
-    left out: the metric `turns` has their curve.
+    The SQL of single candidates ("candidate_3") is no stage. Turns of an agent are left out: the metric `turns` has
+    their curve.
     """
     names: list[str] = []
     for score in scored:

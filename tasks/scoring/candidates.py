@@ -28,15 +28,15 @@ def is_candidate(step: str) -> bool:
 
 
 def bill_line(label: str) -> str:
-    """Return under which name a stage's calls are billed: all candidates, all comparisons, and all turns, together.
+    """Return the name under which the calls of a stage are added up: that of its label without candidate or turn.
 
     >>> bill_line("self_correction 2 (candidate 3)"), bill_line("compare_candidates 7"), bill_line("turn 12")
     ('self_correction 2', 'compare_candidates', 'turn')
     """
     if label.startswith(COMPARING):
         return COMPARING
-    line = split_label(label)[0]
-    return TURN if line.startswith(f"{TURN} ") else line
+    stage, _ = split_label(label)
+    return TURN if stage.startswith(f"{TURN} ") else stage
 
 
 UNITS = ("usd", "tokens", "calls")
@@ -57,14 +57,15 @@ class Bill:
 
 
 def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
-    """Return what writing the candidates of a question and what selecting cost, without failed attempts of a re-run."""
+    """Return the bills of writing a question's candidates and of selecting one, without replaced failed attempts."""
     writing, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
         _, candidate = split_label(record.label)
         for call in record.rounds:
-            bill = Bill(1, total_of([call.usage.input, call.usage.output]), call.uncached_cost_usd)
+            tokens = total_of([call.usage.input, call.usage.output])
+            bill = Bill(calls=1, tokens=tokens, usd=call.uncached_cost_usd)
             if candidate is None:  # a stage that belongs to no candidate compares or selects them
                 selecting += bill
             else:

@@ -59,10 +59,10 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
     """Add up the calls of stages.
 
     Calls of a restored stage count as cached: an earlier run paid for them. A sum is None if its value is missing
-    in a paid call, and 0 without paid calls. From scratch, each different request of the stages is paid once, and
-    failed attempts of a re-run are not made.
+    in a paid call, and 0 without paid calls. `from_scratch_usd` counts every distinct request once, without the
+    failed attempts that a re-run replaced.
     """
-    by_request = {
+    call_of_request = {
         call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls
     }
     paid = [call for stage in stages for call in stage.paid_calls]
@@ -79,7 +79,7 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         reasoning_tokens=total([call.usage.reasoning for call in paid]),
         cost_usd=total([call.cost_usd for call in paid]),
         by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
-        from_scratch_usd=total([call.uncached_cost_usd for call in by_request.values()]),
+        from_scratch_usd=total([call.uncached_cost_usd for call in call_of_request.values()]),
         list_usd=total([saved.list_usd for saved in savings]),
         prompt_cache_usd=total([saved.prompt_cache_usd for saved in savings]),
         tier_usd=total([saved.tier_usd for saved in savings]),
@@ -91,10 +91,10 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
 
 
 def reported_cost(stages: Sequence[StageRecord]) -> Cost:
-    """Return what the turns of trajectories cost: what their file says, and None (unknown) for all else.
+    """Return the cost of an agent's turns as the file of its trajectories reports it; other fields are None (unknown).
 
-    If only the tool calls of some turn are known, everything is unknown, the number of model calls included. No call of
-    a file is cached, so that the cost from scratch is the reported cost.
+    If any turn has no model call in the file, everything is unknown, the number of model calls included. No call of a
+    file is cached, so that the cost from scratch is the reported cost.
     """
     if not stages or not all(stage.calls for stage in stages):
         return Cost()
@@ -151,7 +151,7 @@ def by_endpoint(cost: Cost) -> tuple[str, ...]:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:
-    """Return the percentile of ascending numbers, interpolated between neighbours; None of none.
+    """Return the percentile of ascending numbers, interpolated between neighbours; None if there are no numbers.
 
     >>> percentile([1.0, 2.0, 3.0], 50), percentile([1.0, 2.0], 95), percentile([], 50)
     (2.0, 1.95, None)

@@ -74,19 +74,20 @@ class Degradation:
     def _sentences(self) -> tuple[str, ...]:
         if not self.stages:
             return ()
-        lost = [stage.stage for stage in self.stages if stage.without_effect]
-        if lost:
-            meaning = f"The score is that of the pipeline without {' and '.join(lost)}."
+        sentences = [stage.sentence for stage in self.stages]
+        without_effect = [stage.stage for stage in self.stages if stage.without_effect]
+        if without_effect:
+            sentences.append(f"The score is that of the pipeline without {' and '.join(without_effect)}.")
         elif self.affected:
             questions = counted(self.questions, "question")
-            meaning = f"{self.affected:,} of {questions} that did not fail had a stage that fell back."
-        else:
-            meaning = ""
-        return (*(stage.sentence for stage in self.stages), *([meaning] if meaning else ()))
+            sentences.append(
+                f"{self.affected:,} of {questions} that did not fail had a stage that fell back."
+            )
+        return tuple(sentences)
 
 
 def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
-    """Count degraded stages of answered questions; questions without an answer are counted as failures elsewhere."""
+    """Sum up the degraded stages of questions that did not fail; failed questions are counted elsewhere."""
     answered = [outcome for outcome in outcomes if outcome.failure is None]
     by_stage: dict[str, dict[str, list[StageRecord]]] = defaultdict(lambda: defaultdict(list))
     for outcome in answered:
@@ -94,9 +95,9 @@ def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
             by_stage[record.stage][outcome.question_id].append(record)
     stages = (_sum_up(stage, list(records.values())) for stage, records in by_stage.items())
     return Degradation(
-        tuple(stage for stage in stages if stage.affected or stage.skipped),
-        sum(any(map(_is_degraded, _last_attempt(outcome))) for outcome in answered),
-        len(answered),
+        stages=tuple(stage for stage in stages if stage.affected or stage.skipped),
+        affected=sum(any(map(_is_degraded, _last_attempt(outcome))) for outcome in answered),
+        questions=len(answered),
     )
 
 
@@ -123,7 +124,7 @@ def _last_attempt(outcome: Outcome) -> list[StageRecord]:
 
 
 def _sum_up(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
-    """Sum up the records of one stage, given by question: how often it did not do its work, and what stood in."""
+    """Count how often one stage was degraded, and why; `questions` has the records of the stage by question."""
     records = [record for question in questions for record in question]
     instead = Counter(record.fallback for record in records if record.unreadable and record.fallback)
     reasons = Counter(record.fallback or record.error for record in records if _fell_back(record))

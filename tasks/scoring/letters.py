@@ -17,8 +17,9 @@ _LETTER = re.compile(r"[a-z]\d*")
 
 
 def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset[str], float]:
-    """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm)."""
+    """Return the p-value of each pair of systems: exact McNemar tests, adjusted for the number of pairs (Holm)."""
     questions = {question for answers in right.values() for question in answers}
+    # one bit per question: sets of questions of all pairs would take a hundred times as long
     asked = {name: _bits(question in answers for question in questions) for name, answers in right.items()}
     right_bits = {
         name: _bits(answers.get(question, False) for question in questions) for name, answers in right.items()
@@ -26,14 +27,15 @@ def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset
     pairs = list(combinations(right, 2))
     p_values = []
     for a, b in pairs:
-        common = asked[a] & asked[b]
-        fixed, broken = right_bits[b] & ~right_bits[a] & common, right_bits[a] & ~right_bits[b] & common
-        p_values.append(_mcnemar(fixed.bit_count(), broken.bit_count()))
+        asked_both = asked[a] & asked[b]
+        only_a_right = asked_both & right_bits[a] & ~right_bits[b]
+        only_b_right = asked_both & right_bits[b] & ~right_bits[a]
+        p_values.append(_mcnemar(only_b_right.bit_count(), only_a_right.bit_count()))
     return {frozenset(pair): p_value for pair, p_value in zip(pairs, holm(p_values), strict=True)}
 
 
 def _bits(flags: Iterable[bool]) -> int:
-    """Return flags as the bits of a number: sets of questions of all pairs would take a hundred times as long."""
+    """Return flags as the bits of a number."""
     return int("".join("1" if flag else "0" for flag in flags) or "0", 2)
 
 
@@ -66,7 +68,7 @@ def letters_overlap(first: str, second: str) -> bool:
 
 
 def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
-    """Return letters such that two names share one if, and only if, they are not significantly different.
+    """Return letters such that two names share a letter if, and only if, they are no pair of `different`.
 
     The algorithm is insert-and-absorb of Piepho (2004), "An Algorithm for a Letter-Based Representation of All-Pairwise
     Comparisons"; letters that say nothing new are left out. Letters are given in the order of the names, the best
@@ -79,14 +81,15 @@ def compact_letters(names: Sequence[str], different: Collection[frozenset[str]])
     for pair in sorted(different, key=sorted):
         split: list[frozenset[str]] = []
         for group in groups:
-            split += [group - {name} for name in sorted(pair)] if pair <= group else [group]
+            without_pair = [group - {name} for name in sorted(pair)]  # the two must not share a letter
+            split += without_pair if pair <= group else [group]
         distinct = list(dict.fromkeys(split))
         groups = [group for group in distinct if not any(group < larger for larger in distinct)]
     for group in tuple(groups):  # a group, which becomes a letter, is left out if the others cover its pairs
         others = [other for other in groups if other != group]
         if all(any({a, b} <= other for other in others) for a in group for b in group):
             groups = others
-    groups.sort(key=lambda group: [name not in group for name in names])
+    groups.sort(key=lambda group: [name not in group for name in names])  # those with the first name first
     return {
         name: "".join(letter_of(number) for number, group in enumerate(groups) if name in group)
         for name in names

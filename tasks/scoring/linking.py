@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_oracle(gold_sql: str, schema: Schema, settings: "PipelineSettings") -> Oracle | None:
-    """Return the right answers that a pipeline's settings ask for; None where they ask for none."""
+    """Return the right answers to sub-tasks that the settings give to the pipeline; None where they give none."""
     from tasks.settings.pipeline import dac_of, has_oracle
 
     if not has_oracle(settings):
@@ -30,9 +30,9 @@ def make_oracle(gold_sql: str, schema: Schema, settings: "PipelineSettings") -> 
     dac = dac_of(settings)
     linking = getattr(settings, "linking", None)
     return Oracle(
-        used_elements(gold_sql, schema) if dac and dac.oracle_entities else None,
-        gold_skeleton(gold_sql, schema.dialect) if dac and dac.oracle_skeleton else None,
-        gold_link(gold_sql, schema) if linking and linking.directions == "gold" else None,
+        entities=used_elements(gold_sql, schema) if dac and dac.oracle_entities else None,
+        skeleton=gold_skeleton(gold_sql, schema.dialect) if dac and dac.oracle_skeleton else None,
+        link=gold_link(gold_sql, schema) if linking and linking.directions == "gold" else None,
     )
 
 
@@ -84,42 +84,49 @@ def score_link(
 ) -> LinkingScore:
     """Score one link over questions.
 
-    A question without the link counts as having linked nothing in `nsr` and `strict_recall`; the averages and
-    the reduction describe links, so they are over the questions that have one. An empty link reduces nothing,
-    because the full schema is then shown.
+    In `nsr` and `strict_recall`, a question without the link counts as having linked nothing. The averages and
+    `reduction` are over the questions with the link. An empty link reduces nothing, because the full schema is then
+    shown.
     """
     gold_total = linked_total = right_total = complete = 0
+    links: list[Link] = []
+    left_out = []  # per link, the share of the schema's columns that it leaves out
     for question in questions:
         gold = set(elements(question.gold_sql, question.schema, gold_elements).columns)
         linked = set(question.link.columns) if question.link else set()
         gold_total += len(gold)
         linked_total += len(linked)
         right_total += len(gold & linked)
-        complete += question.link is not None and gold <= linked
-    links = [(q.link, len(q.schema.column_names)) for q in questions if q.link is not None]
-    left_out = [1 - len(link.columns) / size if link.columns else 0.0 for link, size in links if size]
+        if question.link is not None and gold <= linked:
+            complete += 1
+        if question.link is not None:
+            links.append(question.link)
+            columns = len(question.schema.column_names)
+            if columns:
+                left_out.append(1 - len(question.link.columns) / columns if linked else 0.0)
     return LinkingScore(
         name=name,
         nsr=Ratio(right_total, gold_total),
         strict_recall=Ratio(complete, len(questions)),
         precision=Ratio(right_total, linked_total),
-        avg_tables=fmean(len(link.tables) for link, _ in links) if links else 0.0,
-        avg_columns=fmean(len(link.columns) for link, _ in links) if links else 0.0,
+        avg_tables=fmean(len(link.tables) for link in links) if links else 0.0,
+        avg_columns=fmean(len(link.columns) for link in links) if links else 0.0,
         reduction=fmean(left_out) if left_out else None,
         linked=len(links),
     )
 
 
 def strict_recall_or_correct(questions: Sequence[LinkedQuestion], correct: Sequence[bool]) -> Ratio:
-    """Count questions with every gold column linked, or with a right SQL generated from the link.
+    """Return the share of questions with every gold column linked, or with a right SQL generated from the link.
 
-    What the RSL-SQL paper prints as SRR, although its equation is `strict_recall`; never mix the two.
+    The RSL-SQL paper prints this share as SRR, although its equation for SRR is that of `strict_recall`.
     """
-    counted = 0
+    complete_or_right = 0
     for question, right in zip(questions, correct, strict=True):
         gold = set(elements(question.gold_sql, question.schema).columns)
-        counted += right or (question.link is not None and gold <= set(question.link.columns))
-    return Ratio(counted, len(questions))
+        complete = question.link is not None and gold <= set(question.link.columns)
+        complete_or_right += complete or right
+    return Ratio(complete_or_right, len(questions))
 
 
 def printed_recall(
@@ -127,7 +134,7 @@ def printed_recall(
 ) -> Ratio:
     """Return `strict_recall_or_correct` of a link, over the questions that `score_links` counts.
 
-    `stage` is that whose SQL was made from the link, "" for the final answer; `rule` says which SQL is right.
+    `stage` is the stage that writes the SQL from the link, "" for the final answer; SQL is judged under `rule`.
     """
     scored = _with_gold(scores, schemas)
     correct = [is_right(score.stages.get(stage) if stage else score.final, rule) for score in scored]

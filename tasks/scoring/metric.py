@@ -29,22 +29,8 @@ Better = Literal["higher", "lower"] | None
 HEADLINE = "headline"
 """Key of a metric's object in the JSON summary: its figures for the first screen and nightly runs, by title."""
 SHARE = "share"
-UNITS = (
-    SHARE,
-    "questions",
-    "queries",
-    "rows",
-    "columns",
-    "tables",
-    "joins",
-    "characters",
-    "tokens",
-    "calls",
-    "seconds",
-    "milliseconds",
-    "USD",
-    "points",
-)
+_COUNTS = ("questions", "queries", "rows", "columns", "tables", "joins", "characters", "tokens", "calls")
+UNITS = (SHARE, *_COUNTS, "seconds", "milliseconds", "USD", "points")
 """Units of metrics. A share is a `Ratio`, which is printed in percent."""
 
 
@@ -99,7 +85,7 @@ class Metric:
         if lines is None:
             lines = (f"{self.title}: {in_words(measurement.value, self.unit)}",)
         data = measurement.data
-        if data is None:
+        if data is None:  # the metric has nothing but its value
             value = measurement.value
             facts = _facts(value) if isinstance(value, Ratio) else {"value": value}
             data = {**facts, "unit": self.unit, "better": self.better}
@@ -130,7 +116,7 @@ def in_words(value: Value | None, unit: str) -> str:
 def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
     """Return the figures that the first screen and the page of a nightly run show, by title, from a record's metrics.
 
-    They are the headlines of metrics, and the value of a metric that states nothing but its value.
+    A metric with headlines gives these, a metric that has nothing but its value gives its value.
 
     >>> mean = {"correct": 6436.1, "total": 100, "value": 64.361}
     >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": mean, "timed": 12}}})
@@ -175,7 +161,7 @@ def metric(
     order: int = 100,
     words: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
-    """Return a decorator that makes a metric of a function; its name is the function's."""
+    """Return a decorator that makes a metric of a function and names it as the function; see `Metric` for the rest."""
     if unit not in UNITS:
         percent_sign = f' A value in percent is a Ratio with the unit "{SHARE}".' if "%" in unit else ""
         raise ConfigurationError(
@@ -183,9 +169,10 @@ def metric(
         )
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
-        declared = Metric(measure.__name__, title, measure, unit, better, order, words or {})
+        name = measure.__name__
+        declared = Metric(name, title, measure, unit=unit, better=better, order=order, words=words or {})
         is_built_in = measure.__module__.startswith(BUILT_IN)
-        return METRICS.register(declared.name)(declared) if is_built_in else declared
+        return METRICS.register(name)(declared) if is_built_in else declared
 
     return decorate
 

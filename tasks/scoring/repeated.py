@@ -51,17 +51,17 @@ class RepeatedTest(Conclusion):
 def compare_repeated(
     a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int, *, confidence: float = CONFIDENCE
 ) -> RepeatedTest:
-    """Compare several runs of A with several of B, given how often each question is right, by its id.
+    """Compare several runs of A with several of B: `a` and `b` say, by question id, in how many runs it is right.
 
-    Both have the same questions. Of a single run on either side it is the exact McNemar test and the same interval.
+    Both have the same questions. With a single run on each side, the test is the exact McNemar test, and the interval
+    is that of a comparison of two runs.
     """
-    scale = lcm(runs_a, runs_b)  # with which all differences of shares are whole numbers
+    scale = lcm(runs_a, runs_b)  # differences of shares times this number are whole numbers
     differences = [b[name] * (scale // runs_b) - a[name] * (scale // runs_a) for name in a]
     counts = Counter(differences)
     distinct = sorted(counts)
-    low, high = bootstrap_interval(
-        distinct, [counts[difference] for difference in distinct], confidence, scale
-    )
+    frequencies = [counts[difference] for difference in distinct]
+    low, high = bootstrap_interval(distinct, frequencies, confidence, scale)
     questions = len(a)
     mean_a, mean_b = sum(a.values()) / (runs_a * questions), sum(b.values()) / (runs_b * questions)
     return RepeatedTest(
@@ -81,12 +81,12 @@ def compare_repeated(
 
 
 def sign_flip_p(differences: Sequence[int]) -> float:
-    """Return the exact two-sided p-value of the sum of differences, one of each question.
+    """Return the exact two-sided p-value of the sum of differences; there is one difference per question.
 
     Without a difference between the sides, each question's difference has either sign with the same probability
     (Fisher's randomization test of paired observations; Pitman, JRSS Supplement 4, 1937, 119-130). The p-value is the
-    share of all choices of signs with a sum as far from 0 or further, computed by convolution. Of differences of 1 and
-    -1 it is the exact McNemar test. If the sides have different numbers of runs, the signs are only nearly
+    share of all choices of signs whose sum is at least as far from 0, computed by convolution. If all differences are 1
+    or -1, this is the exact McNemar test. If the sides have different numbers of runs, the signs are only nearly
     exchangeable.
 
     >>> sign_flip_p([1] * 6), round(sign_flip_p([2, 1, -1, 0, 3]), 3)
@@ -97,16 +97,16 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     sizes = [abs(difference) for difference in differences if difference]
     largest = sum(sizes)
     observed = abs(sum(differences))
-    shares = np.ones(1)  # of the choices of signs, by their sum from -largest to largest
-    for size in sizes:
+    shares = np.ones(1)  # of the choices of signs, by their sum; in the end from -largest to largest
+    for size in sizes:  # adding -size and adding +size are equally likely
         shares = (np.pad(shares, (0, 2 * size)) + np.pad(shares, (2 * size, 0))) / 2
-    return min(1.0, float(2 * shares[largest + observed :].sum())) if observed else 1.0
+    return min(1.0, 2 * float(shares[largest + observed :].sum())) if observed else 1.0
 
 
 def noninferiority_of_repeated(
     a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int, margin: float
 ) -> NonInferiority:
-    """Test whether B is not worse than A by a margin or more, from how often each question is right.
+    """Test whether B is not worse than A by a margin or more; `a` and `b` say in how many runs each question is right.
 
     The one-sided t test of the questions' differences (questions as clusters: Miller, arXiv 2411.00640). Their variance
     counts as at least margin (1 - margin), its smallest value for single runs at the margin, so that equal answers to
@@ -119,14 +119,14 @@ def noninferiority_of_repeated(
     mean = sum(shares) / questions
     variance = sum((share - mean) ** 2 for share in shares) / max(1, questions - 1)
 
-    def p_of(loss: float) -> float:
+    def p_if_worse_by(loss: float) -> float:
         error = sqrt(max(variance, loss * (1 - loss)) / questions)
         return float(t.sf((mean + loss) / error, questions - 1)) if questions > 1 else 1.0
 
-    # a loss that is not above the observed one, -mean, has a p of 0.5 or more
+    # the observed loss is -mean: smaller losses have a p of 0.5 or more
     losses = (step / 10_000 for step in range(1, 10_000) if step / 10_000 > -mean)
-    largest_loss = next((loss for loss in losses if p_of(loss) < LEVEL), None)
-    return NonInferiority(margin, p_of(margin), largest_loss, method="t test")
+    largest_loss = next((loss for loss in losses if p_if_worse_by(loss) < LEVEL), None)
+    return NonInferiority(margin, p_if_worse_by(margin), largest_loss, method="t test")
 
 
 def flip_rate(counts: Sequence[int], runs: int) -> float:
@@ -150,31 +150,32 @@ def pass_hat(counts: Sequence[int], runs: int, k: int) -> float:
 
 
 def flip_bound(counts: Sequence[int], runs: int, uncertainty: float = UNCERTAINTY) -> float:
-    """Return an upper bound of the flip rate of these questions, wrong with at most the given probability.
+    """Return an upper bound of the flip rate: the true rate is above it with a probability of at most `uncertainty`.
 
-    Each question's estimate is a bounded variable, and they are independent, so that the lower tail of their sum has
-    Chernoff's bound (Mitzenmacher and Upfal, Probability and Computing, 2005, theorem 4.5): a mean m has a sum of s or
-    less with probability exp(s - m - s log(s / m)) at most. The bound is the largest m with that probability.
+    `counts` has the right answers to each question in `runs` identical runs. The questions are independent, and each
+    adds between 0 and 1 to a sum s, so that Chernoff's bound holds (Mitzenmacher and Upfal, Probability and Computing,
+    2005, theorem 4.5): if the sum is m on average, it is s or less with a probability of at most
+    exp(s - m - s log(s / m)). The upper bound is the largest m for which this is above `uncertainty`.
     """
     max_flips = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
     observed = sum(right * (runs - right) for right in counts) / max_flips
     low = observed
-    high = observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))
+    high = observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))  # certainly above the bound
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        excess = observed - middle + (observed * log(middle / observed) if observed else 0.0)
-        low, high = (middle, high) if exp(excess) > uncertainty else (low, middle)
-    return min(0.5, 2 * high * max_flips / (runs * (runs - 1) * len(counts)))
+        exponent = observed - middle + (observed * log(middle / observed) if observed else 0.0)
+        low, high = (middle, high) if exp(exponent) > uncertainty else (low, middle)
+    pairs_of_runs = runs * (runs - 1) / 2
+    return min(0.5, high * max_flips / (pairs_of_runs * len(counts)))
 
 
 def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
-    """Return the two-sided p-value of a difference between two runs if their answers flip at the measured rate at most.
+    """Return the two-sided p-value of a difference between two runs; `bound` is what `flip_bound` returns.
 
-    Without a change, fixed and broken questions are as many on average, at most half the flips each; their difference
-    is at most as variable as that of two Poisson variables (the Skellam distribution). The p-value includes
-    `UNCERTAINTY`, the probability that the bound of the flip rate is too low (Berger and Boos, JASA 89, 1994,
-    1012-1016). If more questions changed in the better direction than the bound explains, their number is used instead:
-    the noise has then grown. `bound` is the upper bound of the flip rate that `flip_bound` returns.
+    Without a change, as many questions are fixed as broken on average, half the flips each, and their difference varies
+    at most as that of two Poisson variables (the Skellam distribution). If the smaller of the two numbers is above what
+    the bound explains, the noise has grown, and this number is used instead. The p-value includes `UNCERTAINTY`, the
+    probability that the bound is too low (Berger and Boos, JASA 89, 1994, 1012-1016).
     """
     from scipy.stats import skellam
 
@@ -194,11 +195,11 @@ def least_difference(questions: int, bound: float, level: float) -> int:
 def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float | None:
     """Return the smallest true loss, as a share, that one run against another proves in `POWER` of the cases.
 
-    It is the smallest difference that `noise_p` proves, plus what noise at the measured flip rate, `rate`, takes away
-    from a loss at most in these cases. None where that is more than all questions.
+    It is the smallest difference that `noise_p` proves, plus the part of a loss that noise may hide in these cases.
+    `rate` is the measured flip rate, and `bound` its upper bound. None where the loss is more than all questions.
     """
-    hidden = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
-    loss = (least_difference(questions, bound, level) + hidden) / questions
+    hidden_by_noise = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
+    loss = (least_difference(questions, bound, level) + hidden_by_noise) / questions
     return loss if loss <= 1 else None
 
 
@@ -214,7 +215,9 @@ def provable_by_mcnemar(questions: int, rate: float, level: float) -> float | No
 
     for lost in range(1, questions + 1):
         flips = np.arange(questions - lost + 1)
-        most_fixed = binom.ppf(level / 2, flips + lost, 0.5) - 1  # with which the loss is still proven
-        if binom.pmf(flips, questions - lost, rate) @ binom.cdf(most_fixed, flips, 0.5) >= POWER:
+        most_fixed = binom.ppf(level / 2, flips + lost, 0.5) - 1  # the loss is proven with up to so many
+        p_of_flips = binom.pmf(flips, questions - lost, rate)
+        p_proven = binom.cdf(most_fixed, flips, 0.5)  # with each number of flips
+        if p_of_flips @ p_proven >= POWER:
             return lost / questions
     return None

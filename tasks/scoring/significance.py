@@ -148,14 +148,14 @@ class PairedTest(Conclusion):
             f"{len(self.fixed):,} fixed and {len(self.broken):,} broken of {counted(self.questions, 'question')}, "
             f"p = {p_value(self.p_value)}."
         )
-        if self.better:
+        if self.better:  # the interval of how much better it is
             low, high = (self.low, self.high) if self.better == "B" else (-self.high, -self.low)
             return f"{100 * self.confidence:g} % interval {points(low)} to {points(high)}, {counts}"
         difference = (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
             f"{points(self.high)}), {counts}"
         )
-        return difference if self.significant else f"{difference} {self._what_it_would_take()}"
+        return difference if self.significant else f"{difference} {self._needed_for_significance()}"
 
     @computed_field
     @property
@@ -170,14 +170,14 @@ class PairedTest(Conclusion):
         lost_then = len(lost) + len(set(unanswered).difference(won))
         return still_won > lost_then and mcnemar(still_won, lost_then) < self.level
 
-    def _what_it_would_take(self) -> str:
-        """Return which net of fixed over broken questions would be significant, as a sentence."""
-        answers = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
+    def _needed_for_significance(self) -> str:
+        """Return, as a sentence, from which difference of fixed and broken questions on the test is significant."""
+        differing = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
         net = self.needed_net
         if net is None:
-            return f"Only {answers}: too few for p < {self.level:g}, however they fall."
+            return f"Only {differing}: too few for p < {self.level:g}, however they fall."
         return (
-            f"{answers.capitalize()}, so p < {self.level:g} needs a net of {net:,} "
+            f"{differing.capitalize()}, so p < {self.level:g} needs a net of {net:,} "
             f"({100 * net / self.questions:.2f} points); this is {abs(len(self.fixed) - len(self.broken)):,}."
         )
 
@@ -185,7 +185,7 @@ class PairedTest(Conclusion):
 def compare_runs(
     a: Mapping[str, bool], b: Mapping[str, bool], *, confidence: float = CONFIDENCE
 ) -> PairedTest:
-    """Compare two runs question by question, given whether each question is right, by its id.
+    """Compare two runs question by question; `a` and `b` say whether each question is right, by its id.
 
     `confidence` is that of the interval, and 1 - the level of the test.
     """
@@ -198,7 +198,8 @@ def compare_runs(
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
     unchanged = len(common) - len(fixed) - len(broken)
-    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), unchanged), confidence)
+    counts = (len(fixed), len(broken), unchanged)
+    low, high = bootstrap_interval((1, -1, 0), counts, confidence)  # by the difference of B and A
     return PairedTest(
         questions=len(common),
         difference=(len(fixed) - len(broken)) / len(common),
@@ -216,7 +217,7 @@ def compare_runs(
 
 
 def mcnemar(fixed: int, broken: int) -> float:
-    """Return the exact two-sided p-value: of all that differ, how likely is a split this uneven by chance.
+    """Return the exact two-sided p-value: how likely so uneven a split of the differing questions is by chance.
 
     >>> round(mcnemar(27, 13), 4), mcnemar(0, 0)
     (0.0385, 1.0)
@@ -230,15 +231,15 @@ def mcnemar(fixed: int, broken: int) -> float:
 
 
 def needed_net(differing: int, level: float = LEVEL) -> int | None:
-    """Return the smallest net of fixed over broken, or the reverse, that is significant when so many questions differ.
+    """Return the smallest significant difference of fixed and broken questions if `differing` questions differ.
 
-    None when so few answers differ that no split of them is significant.
+    None if no split of so few questions is significant. It is the test of `mcnemar`, for one split after the other.
 
     >>> needed_net(40), needed_net(150), needed_net(5)
     (14, 26, None)
     """
     net = None
-    tail, term = 0, 1
+    tail, term = 0, 1  # as in `mcnemar`
     for fewer in range(differing // 2 + 1):
         tail += term
         if min(1.0, 2 * tail / (1 << differing)) >= level:
@@ -251,16 +252,17 @@ def needed_net(differing: int, level: float = LEVEL) -> int | None:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust the p-values of several tests for their number (Holm, 1979), in the order given.
 
-    Of eleven databases without any difference, one is below 0.05 by chance in 43 of 100 cases.
+    Without the adjustment, one of eleven tests is below 0.05 by chance in 43 of 100 cases.
 
     >>> holm([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
     """
     adjusted = [1.0] * len(p_values)
-    reached = 0.0
-    for rank, test in enumerate(sorted(range(len(p_values)), key=lambda test: p_values[test])):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[test]))
-        adjusted[test] = reached
+    largest = 0.0  # so far: adjusted values never fall
+    smallest_first = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for rank, index in enumerate(smallest_first):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
     return tuple(adjusted)
 
 
@@ -281,11 +283,11 @@ def bootstrap_interval(
     import numpy as np
 
     questions = sum(counts)
-    difference, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
-    if frequency == questions:
-        spread = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
-        others = spread / (questions + spread)  # the largest share of questions with another difference
-        return difference - others * (difference + scale), difference + others * (scale - difference)
+    only, frequency = max(zip(differences, counts, strict=True), key=lambda pair: pair[1])
+    if frequency == questions:  # it is the only difference
+        z_squared = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+        others = z_squared / (questions + z_squared)  # the largest share of questions with another difference
+        return only - others * (only + scale), only + others * (scale - only)
     shares = [count / questions for count in counts]
     drawn = np.random.default_rng(0).multinomial(questions, shares, size=SAMPLES)
     tail = (1 - confidence) / 2
@@ -336,43 +338,43 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
     The maximum is searched on a grid of rates. `margin` is the largest loss of B that is accepted, as a share, above 0
     and below 1.
     """
-    p = exact_p(fixed, broken, questions, margin)
+    p_of_margin = exact_p(fixed, broken, questions, margin)
     # the largest loss that the data allow, by bisection: from the observed one to a loss of nearly everything
     low = max(0.0, (broken - fixed) / questions)
     high = 1 - _PRECISION
     if exact_p(fixed, broken, questions, high) >= LEVEL:
-        return NonInferiority(margin, p, None)
+        return NonInferiority(margin, p_of_margin, largest_loss=None)
     while high - low > _PRECISION:
         middle = (low + high) / 2
         if exact_p(fixed, broken, questions, middle) < LEVEL:
             high = middle
         else:
             low = middle
-    return NonInferiority(margin, p, high)
+    return NonInferiority(margin, p_of_margin, largest_loss=high)
 
 
 def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
     """Return the exact unconditional p-value of the hypothesis that B is worse than A by the margin.
 
-    It is the largest probability of a score of at least the observed one, over all rates of fixed questions; the grid
-    of rates is refined once around the largest.
+    It is the largest probability of a score of at least the observed one, over all rates of fixed questions at which B
+    is worse by exactly the margin. The grid of rates is refined once around the rate with the largest probability.
     """
     import numpy as np
     from scipy.stats import binom
 
+    observed = float(tango_score(fixed, broken, questions, margin))
     fixes = np.arange(questions + 1)
-    most_broken = _most_broken(fixes, questions, margin, float(tango_score(fixed, broken, questions, margin)))
-    reaching = fixes[most_broken >= 0]
+    most_broken = _most_broken(fixes, questions, margin, observed)
+    as_good = fixes[most_broken >= 0]  # numbers of fixed questions that allow the observed score
 
-    def probability(rate: float) -> float:
+    def probability(rate: float) -> float:  # of a score of at least the observed one
         broken_of_others = min(1.0, (rate + margin) / (1 - rate))
-        tail = binom.cdf(most_broken[reaching], questions - reaching, broken_of_others)
-        return float(binom.pmf(reaching, questions, rate) @ tail)
+        few_broken = binom.cdf(most_broken[as_good], questions - as_good, broken_of_others)
+        return float(binom.pmf(as_good, questions, rate) @ few_broken)
 
-    end = (1 - margin) / 2  # highest rate: fixed questions, and broken ones, more by the margin, are then all
-    rates = np.sort(
-        np.concatenate([np.linspace(0.0, end, _GRID), np.geomspace(end / 1e5, end / _GRID, _GRID // 2)])
-    )
+    highest = (1 - margin) / 2  # rate with which every question is fixed or broken
+    small_rates = np.geomspace(highest / 1e5, highest / _GRID, _GRID // 2)
+    rates = np.sort(np.concatenate([np.linspace(0.0, highest, _GRID), small_rates]))
     for _ in range(2):
         p_values = np.array([probability(float(rate)) for rate in rates])
         best = int(p_values.argmax())
@@ -381,7 +383,7 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
 
 
 def tango_score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.ndarray[Any, Any]":
-    """Return Tango's score statistic of a difference of minus the margin; numbers or arrays of them.
+    """Return Tango's score statistic for B worse by the margin; `fixed` and `broken` are numbers or arrays of them.
 
     It is (fixed - broken + n margin) / sqrt(n (2 q - margin (1 + margin))), with the maximum likelihood estimate q of
     the rate of broken questions if B is worse by exactly the margin.
@@ -389,12 +391,12 @@ def tango_score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.n
     import numpy as np
 
     difference = -margin
-    a = 2 * questions
+    a = 2 * questions  # q solves a q^2 + b q + c = 0
     b = -fixed - broken + (2 * questions - fixed + broken) * difference
     c = -broken * difference * (1 - difference)
     q = (np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
     variance = questions * (2 * q + difference * (1 - difference))
-    deviation = np.sqrt(np.maximum(variance, 1e-300))
+    deviation = np.sqrt(np.maximum(variance, 1e-300))  # not 0
     statistic: np.ndarray[Any, Any] = (fixed - broken - questions * difference) / deviation
     return statistic
 
@@ -402,9 +404,9 @@ def tango_score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.n
 def _most_broken(
     fixes: "np.ndarray[Any, Any]", questions: int, margin: float, observed: float
 ) -> "np.ndarray[Any, Any]":
-    """Return for each number of fixed questions the most broken ones whose statistic reaches the observed; -1: none.
+    """Return for each number of fixed questions with how many broken ones at most the score is as good as observed.
 
-    The statistic falls with each broken question, so the number is found by bisection.
+    -1: with no number of broken questions. The score falls with each broken question, so bisection finds the number.
     """
     import numpy as np
 

@@ -43,7 +43,7 @@ def answer_keys(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> 
 
 
 def key_variant(name: str) -> Variant:
-    """Return the variant of an answer key, a file of corrected golds; its verdicts are in the questions."""
+    """Return the variant of an answer key, a file of corrected golds; `QuestionScore.keys` has its verdicts."""
 
     def judge(row: QuestionScore, rule: str) -> bool | None:
         by_key = row.keys.get(name)
@@ -58,7 +58,7 @@ def key_variant(name: str) -> Variant:
         by_key = row.keys.get(name)
         return None if by_key is None else (by_key.change, by_key.golds)
 
-    return Variant(name, f"By the key {name}", judge, change, basis)
+    return Variant(name, title=f"By the key {name}", judge=judge, change=change, basis=basis)
 
 
 def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
@@ -73,7 +73,7 @@ def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScor
 
 
 def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
-    """Leave out golds that may return other rows on the same data, as a LIMIT among ties, if these are looked for."""
+    """Leave out golds that may return other rows on the same data (LIMIT among ties), if the settings look for them."""
 
     def judge(row: QuestionScore, rule: str) -> bool | None:
         return None if row.undecided else is_right(row.final, rule)
@@ -135,15 +135,15 @@ def score_by(variant: Variant | None, scored: Sequence[QuestionScore], rule: str
         return tuple(name for name, right in verdicts.items() if right is None and changes[name] in why)
 
     return Score(
-        sum(bool(verdicts[name]) for name in counted),
-        len(counted),
+        correct=sum(bool(verdicts[name]) for name in counted),
+        total=len(counted),
         rule=rule,
         variant=variant.name,
         title=variant.title,
         differs=Differs(
             now_right=tuple(name for name, right in verdicts.items() if right and not official[name]),
             now_wrong=tuple(name for name, right in verdicts.items() if right is False and official[name]),
-            withdrawn=left_out("withdrawn", ""),  # "": left out by a variant that changes no gold
+            withdrawn=left_out("withdrawn", ""),  # "": the variant changes no gold, as `without_quarantine`
             other_text=left_out("other_text"),
             absent=left_out("absent"),
         ),

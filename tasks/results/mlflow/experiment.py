@@ -53,7 +53,7 @@ def view(
     order: str = "metrics.`ex`",
     cards: Mapping[str, tuple[dict[str, Any], ...]] | None = None,
 ) -> str:
-    """Return a view as its tag holds it.
+    """Return a view of an experiment as the JSON that MLflow's UI keeps in a tag.
 
     It shows the runs that `search` finds, in MLflow's syntax, ordered from the highest to the lowest; `cards` are the
     charts that come first, by section.
@@ -67,11 +67,11 @@ def view(
         "runsHiddenMode": "FIRST_20_RUNS",
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": [_section(name, display=True) for name in sections]
-        + [_section(name, display=False) for name in _COLLAPSED],
+        "compareRunSections": [_section(section, display=True) for section in sections]
+        + [_section(section, display=False) for section in _COLLAPSED],
         "compareRunCharts": [
-            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": f"crosscheck-{name}"}
-            for name, charts in sections.items()
+            card | {"uuid": f"crosscheck-{section}-{number}", "metricSectionId": f"crosscheck-{section}"}
+            for section, charts in sections.items()
             for number, card in enumerate(charts)
         ],
     }
@@ -168,7 +168,8 @@ def logged_by_library(
 ) -> Iterator[None]:
     """Let a library that logs to MLflow by itself log to a new run of an experiment of the working folder's store.
 
-    The run ends with the block, as FAILED if that raises. `register` is as in `Control`.
+    The run ends with the block, as FAILED if that raises. `register` is called with the address of the store and the id
+    of the new run, as in `Control`.
     """
     import mlflow
 

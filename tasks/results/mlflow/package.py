@@ -13,7 +13,8 @@ from pydantic import Base64Bytes
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
-from tasks.results.predictions import FILE, table
+from tasks.results.predictions import FILE as PREDICTIONS_FILE
+from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
 from tasks.scoring.scores import Accuracy, Ratio, Value
 
@@ -41,8 +42,8 @@ def measures(record: RunRecord) -> tuple[Measure, ...]:
     """Return the metrics of a run, about forty, without values that are not known and counts of faults that are 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
-    so that `ex` comes first and everything about one subject stands together. What is more, causes of
-    wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
+    so that `ex` comes first and everything about one subject stands together. Further figures, for example
+    the cost by stage, are in the run's record (`summary.json`) and in the warehouse.
     """
     without_steps = _metrics_without_steps(record)
     values = [(name, value, 0) for name, value in without_steps.items()]
@@ -50,10 +51,11 @@ def measures(record: RunRecord) -> tuple[Measure, ...]:
     for measurement in record.measurements.values():
         for name, series in measurement.series.items():
             values += [(name, value, step) for step, value in enumerate(series, 1)]
+    numbers = [(name, _number(value), step) for name, value, step in values]
     return tuple(
         Measure(name, number, step)
-        for name, value, step in values
-        if (number := _number(value)) is not None and (number or not name.startswith(COUNTS_OF_FAULTS))
+        for name, number, step in numbers
+        if number or (number is not None and not name.startswith(COUNTS_OF_FAULTS))
     )
 
 
@@ -148,7 +150,7 @@ def opening(run: RunRecord) -> Package:
 
 
 def closing(record: RunRecord, completion: Completion) -> Package:
-    """Return what is known at the end; the record becomes `summary.json`."""
+    """Return what is logged at the end of a run; the record becomes the file `summary.json`."""
     import yaml
 
     pages: Mapping[str, str] = {}
@@ -160,7 +162,7 @@ def closing(record: RunRecord, completion: Completion) -> Package:
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
-        FILE: table(record).encode("utf-8", "replace"),
+        PREDICTIONS_FILE: table(record).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
@@ -168,9 +170,10 @@ def closing(record: RunRecord, completion: Completion) -> Package:
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
         "score": score_in_words(record),
-        "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
-        **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
+        "mlflow.loggedArtifacts": json.dumps([{"path": PREDICTIONS_FILE, "type": "table"}]),
     }
+    if completion.genai_evaluation:
+        tags["mlflow.runType"] = "genai_evaluate"
     return Package(record, _dataset(record), _params(record), tags, measures(record), files)
 
 

@@ -73,21 +73,21 @@ _own_limits: dict[str, str] = {}
 
 @contextmanager
 def http_limits(retries: int, seconds: int) -> Iterator[None]:
-    """Set the retries of MLflow's HTTP client and the seconds of an attempt.
+    """Set the retries of MLflow's HTTP client and the seconds of an attempt, where the user has not set them.
 
-    With its own settings it takes minutes to give up an unreachable server.
+    With its defaults, MLflow takes minutes to give up a server that cannot be reached.
     """
     limits = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
-    settable = {
+    not_set_by_user = {
         name: value
         for name, value in limits.items()
-        if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
+        if name not in os.environ or os.environ[name] == _own_limits.get(name)
     }
-    _set_limits(settable)
+    _set_limits(not_set_by_user)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
     finally:
         from mlflow import environment_variables as variables
 
-        _set_limits({name: str(getattr(variables, name).default) for name in settable})
+        _set_limits({name: str(getattr(variables, name).default) for name in not_set_by_user})
 
 
 def _set_limits(limits: Mapping[str, str]) -> None:
@@ -108,12 +108,13 @@ SUFFIX = ".checked"
 
 
 def is_known(path: Path, experiment: str = "") -> bool:
-    """Return whether the installed release of MLflow can use a store, without importing MLflow (seconds).
+    """Return whether a store is known to be usable, without importing MLflow, which takes seconds.
 
-    A store that does not exist will be made. If the experiment was deleted in MLflow, the answer is False.
+    It is known if `remember` has noted the installed release of MLflow beside it. If the experiment was deleted in
+    MLflow, the answer is False.
     """
     if not path.exists():
-        return path.parent.is_dir()
+        return path.parent.is_dir()  # the store can be created
     version_now = _store_version(path, experiment)
     try:
         return bool(version_now) and _marker_file(path).read_text(encoding="utf-8") == version_now
@@ -135,7 +136,7 @@ def _store_version(path: Path, experiment: str = "") -> str:
             (tables,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
             query = "SELECT count(*) FROM experiments WHERE name = ? AND lifecycle_stage = 'deleted'"
             (deleted,) = connection.execute(query, (experiment,)).fetchone()
-    except (sqlite3.Error, TypeError):
+    except (sqlite3.Error, TypeError):  # TypeError: no row
         return ""
     return "" if deleted else f"{version('mlflow')} {tables}"
 
@@ -211,7 +212,7 @@ def check(store: Store) -> None:
         cure = "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
     try:
         if store.sqlite_file and store.sqlite_file.exists():
-            # MLflow would try for a hundred seconds
+            # fails at once if the file is no database: MLflow would try for a hundred seconds
             with closing(sqlite3.connect(store.sqlite_file)) as file:
                 file.execute("SELECT count(*) FROM sqlite_master")
         with http_limits(retries=1, seconds=10):
@@ -236,7 +237,7 @@ def check(store: Store) -> None:
 
 
 def _refuses_login(uri: str) -> bool:
-    """Return whether a server demands another login; MLflow's errors name the status of some answers only."""
+    """Return whether a server refuses the login; it is asked here because MLflow's errors often lack the status."""
     from mlflow.tracking._tracking_service import utils
     from mlflow.utils.rest_utils import http_request
 
@@ -300,9 +301,9 @@ def reason_of(error: BaseException) -> str:
 
 
 def ui_command(store: Store, port: int = PORT) -> str | None:
-    """Return the shell command that opens the UI on a store; None where a server already answers.
+    """Return the shell command that starts MLflow's UI on a store; None if the store is a server, which has a UI.
 
-    One worker and no job execution: MLflow's defaults start 15 processes and take 3 GB for one reader.
+    The UI gets one worker and executes no jobs: MLflow's defaults start 15 processes and take 3 GB for one reader.
     """
     if store.served:
         return None
@@ -326,10 +327,8 @@ def server_options(store: Store, port: int) -> list[str]:
 def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:
     """Return the address of an experiment with Crosscheck's columns, or of one run of it.
 
-    `view` names the columns and filter of an experiment; the page of a run has none. A store without a server has the
-    address under which MLflow's own server would show it.
-
-    CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
+    `view` names the columns and filter of an experiment; the page of a run has none. The address of a file is that of
+    the server that `ui_command` starts. CROSSCHECK_MLFLOW_UI overrides the address of a server.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
     served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.printable
@@ -349,15 +348,15 @@ def _mlflow() -> list[str]:
 
 
 def create_store(path: Path) -> None:
-    """Create MLflow's SQLite store; if another process creates it meanwhile, that one stays."""
+    """Create MLflow's SQLite store; if another process creates it meanwhile, the store of that process stays."""
     artifacts = path.parent / "mlartifacts"
     with atomic_create(path) as draft:
-        if not TEMPLATE.copy(draft):
+        if not TEMPLATE.copy(draft):  # there is no template yet: make it
             _open_store(draft, artifacts)
             with closing(sqlite3.connect(draft)) as connection, connection:
                 connection.execute("DELETE FROM experiments")  # the default one names its folder of artifacts
             TEMPLATE.keep(draft)
-        _open_store(draft, artifacts)
+        _open_store(draft, artifacts)  # adds the default experiment
 
 
 def _open_store(path: Path, artifacts: Path) -> None:

@@ -63,16 +63,17 @@ def choose(
 
     At most `failed` questions are traced because of their outcome: first those that failed, then those in `flipped`,
     then wrong ones. `sample` questions are traced whatever their outcome: the ids alone decide which, so runs of the
-    same questions show the same sample. Traces of questions in `unchanged` have no stages; with `every`, all other
-    questions have such a trace, too. `flipped` are the ids of questions with another verdict than in the previous run.
+    same questions show the same sample. Traces of questions in `unchanged` are brief, without stages; with `every`, so
+    are those of all other questions. `flipped` are the ids of questions with another verdict than in the previous run.
     """
     rows = [row for row in record.rows if row.executable]
     names = [row.question.id for row in rows]
     failures = [row.question.id for row in rows if is_failed(row)]
     wrong = [row.question.id for row in rows if not is_right(row.final, record.rule)]
     traced: frozenset[str] = frozenset()
-    for kind in (failures, [name for name in names if name in flipped], wrong):
-        traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
+    for ids in (failures, [name for name in names if name in flipped], wrong):
+        places_left = max(failed - len(traced), 0)
+        traced |= sample_of(set(ids) - traced, places_left)
     chosen = sample_of(names, sample) | traced
     whole_ids = chosen - set(unchanged)
     brief_ids = set(names if every else chosen) - whole_ids
@@ -262,7 +263,7 @@ def log_traces(
 ) -> str:
     """Write traces and link them with their MLflow run; replace those of an earlier call.
 
-    Returns what kept them from being written in full, "" for nothing.
+    Returns why they could not all be written, as a clause; "" if they were.
     """
     if not (choice.whole or choice.brief):
         return ""
@@ -305,7 +306,7 @@ class _Maker:
         causes = self._choice.causes.get(score.question.id, "")
         span = question_span(score, self._run.rule, exchanges, causes, run=self._run.run_id)
         trace_id = f"tr-{_hex(f'{self._run_id} {score.question.id}', 32)}"
-        spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
+        spans = list(self._spans(span, trace_id, parent="", position="0", start_ns=self._started_ns))
         info = TraceInfo(
             trace_id=trace_id,
             trace_location=TraceLocation.from_experiment_id(self.experiment_id),
@@ -354,7 +355,7 @@ class _Maker:
     def _spans(
         self, span: QuestionSpan, trace_id: str, parent: str, position: str, start_ns: int
     ) -> "Iterator[Span]":
-        """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
+        """Yield a span, then its parts, each of them starting where the last one ends: only lengths were measured."""
         from mlflow.entities import Span
 
         span_id = _hex(f"{trace_id} {position}", 16)

@@ -80,7 +80,7 @@ class Tracker:
         return file is not None and is_known(file, experiment_name(run.benchmark))
 
     def start(self, run: RunRecord, on_created: Callable[[str], None] = lambda run_id: None) -> Tracked:
-        """Make the run, RUNNING, with its settings, provenance and dataset.
+        """Create the run in MLflow, with the status RUNNING and with its settings, provenance and dataset.
 
         `on_created` is called with MLflow's id of the run as soon as it exists.
         """
@@ -104,10 +104,12 @@ class Tracker:
     def finish(self, record: RunRecord, completion: Completion = COMPLETE) -> RunRecord:
         """Log metrics, description and artifacts in bulk, close the run, and return its record."""
         run = self._run = record
-        problem = "" if self._opened else attempt(self.store, lambda client: self._open(client, opening(run)))
+        problem = ""  # why MLflow does not have the run
+        if not self._opened:
+            problem = attempt(self.store, lambda client: self._open(client, opening(run)))
         facts = {
             "finished": datetime.datetime.now(datetime.UTC),
-            "seconds": completion.seconds and round(completion.seconds, 3),
+            "seconds": round(completion.seconds, 3) if completion.seconds else completion.seconds,
             "prefect": completion.prefect,
             "mlflow": self._tracked,
             "mlflow_run_id": self._tracked.run_id,
@@ -128,7 +130,7 @@ class Tracker:
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
     def _add_comparison(self, record: RunRecord) -> RunRecord:
-        """Add the comparison with the previous run; one that fails costs no run, and is a remark and in the log."""
+        """Add the comparison with the previous run; if it fails, add a remark: the run is logged without it."""
         try:
             comparison = compare_with_previous(record, Warehouse(self._home.warehouse))
         except Exception as error:
@@ -140,9 +142,9 @@ class Tracker:
         return record.model_copy(update={"before": comparison})
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
-        """Close the run without a report, with how it ended; the reason goes into its description.
+        """Close the run without a report, with the status of its end; the reason goes into its description.
 
-        Return where it is, with what kept it from being closed.
+        The returned `problem` says why MLflow could not close it; "" if it did.
         """
         run = self._started()
         begun = opening(run)
@@ -157,7 +159,7 @@ class Tracker:
     def _log_waiting(self) -> None:
         """Log the runs that were kept because MLflow could not be reached, unless another process is doing so.
 
-        After the first that cannot be logged, the others wait for the next run: MLflow does not answer yet.
+        It stops at the first run that cannot be logged: MLflow does not answer yet. The next evaluation tries again.
         """
         if not self._waiting.is_dir():
             return
@@ -217,7 +219,7 @@ class Tracker:
         return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
-        """Log metrics, tags and files of the run, which is opened before if need be, and close it."""
+        """Log metrics, tags and files of the run, and close it; create it before if it does not exist."""
         if not self._opened:
             self._open(client, package)
         run_id = str(self._tracked.run_id)
@@ -225,7 +227,7 @@ class Tracker:
         try:
             for path, content in package.files.items():
                 client.log_text(run_id, content.decode(), path)
-        finally:  # no run stays RUNNING; a kept one is sent again
+        finally:  # even if a file cannot be logged, the run does not stay RUNNING
             client.set_terminated(run_id, status=ending)
 
 
@@ -262,10 +264,11 @@ def kill_mlflow_run(uri: str, run_id: str, *, lost: bool) -> bool:
     Return whether it did. A store that does not answer is left alone: nothing depends on the mark.
     """
     killed = False
+    wrong_statuses = ("RUNNING", "FINISHED") if lost else ("RUNNING",)
 
     def kill(client: "MlflowClient") -> None:
         nonlocal killed
-        if client.get_run(run_id).info.status in ("RUNNING", *(["FINISHED"] if lost else ())):
+        if client.get_run(run_id).info.status in wrong_statuses:
             client.set_tag(run_id, "status", "killed")
             client.set_terminated(run_id, status="KILLED")
             killed = True
@@ -285,7 +288,7 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
 def log_night(
     store: Store, record: RunRecord, verdict: str, scores: Sequence[tuple[datetime.datetime, float]]
 ) -> str:
-    """Add a night's verdict to its run, and the scores of the nights up to it as a series; return why not, or "".
+    """Add a night's verdict to its run, and the scores of the nights up to it as a series; return a problem, or "".
 
     `scores`: start and execution accuracy of the runs of the same combination, the oldest first.
     """
@@ -301,7 +304,7 @@ def log_night(
             for night, (moment, score) in enumerate(scores, 1)
         ]
         tags = {VERDICT: verdict, "mlflow.source.name": in_short(record, verdict)}
-        client.log_batch(run_id, metrics=series, tags=[RunTag(*tag) for tag in tags.items()])
+        client.log_batch(run_id, metrics=series, tags=[RunTag(key, value) for key, value in tags.items()])
 
     return attempt(store, log)
 
@@ -358,19 +361,15 @@ def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowCl
 
 def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
     """Return, by MLflow's id of each run whose verdict changes, how far it is below the best one, and its verdict."""
-    same = attrgetter("benchmark", "revision", "rule", "question_set")
-    peers = [
-        run for run in warehouse.runs() if run.total and NOISE not in run.tags and same(run) == same(record)
-    ]
+    group_of = attrgetter("benchmark", "revision", "rule", "question_set")
+    scored = [run for run in warehouse.runs() if run.total and NOISE not in run.tags]
+    peers = [run for run in scored if group_of(run) == group_of(record)]
     by_score = sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started))
-    ranked = (
-        stored
-        for run in by_score
-        if (stored := warehouse.record_of(run.run_id))
-        and not stored.why_unranked
-        and stored.databases == record.databases
+    stored = (warehouse.record_of(run.run_id) for run in by_score)  # read one by one, until the best is found
+    may_be_best = (
+        run for run in stored if run and not run.why_unranked and run.databases == record.databases
     )
-    best = next(ranked, None)
+    best = next(may_be_best, None)
     if best is None:
         return {}
     if len(peers) == 1:

@@ -34,10 +34,11 @@ def read_questions(
     """Read the rows of a run by table; questions in benchmark order where it is known, else by id."""
     rows = {}
     for table in TABLES_OF_A_RUN:
-        by_id = " NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id" if table == "questions" else ""
+        order = "position"
+        if table == "questions":
+            order = "position NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id"
         cursor = connection.execute(
-            f"SELECT * FROM {table} WHERE run_id = ? AND question_id = coalesce(?, question_id) "
-            f"ORDER BY position{by_id}",
+            f"SELECT * FROM {table} WHERE run_id = ? AND question_id = coalesce(?, question_id) ORDER BY {order}",
             [run_id, question_id],
         )
         names = [column[0] for column in cursor.description or ()]
@@ -73,7 +74,7 @@ class Warehouse:
                     f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT unnest(?::VARCHAR[]))",
                     [run.run_id, ids],
                 )
-            _insert(connection, run, new, {}, {})
+            _insert(connection, run, new, positions={}, variants={})
 
     def finish(self, record: RunRecord) -> None:
         """Write all that a run found, in place of what was written while it went on; `start` is not needed."""
@@ -96,7 +97,7 @@ class Warehouse:
                     "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
                     [json.dumps(asdict(opinion)), run_id, question_id],
                 )
-            # A merge alone would keep what only the earlier facts name.
+            # `_update` merges objects: without this, facts of an earlier judge would stay
             _update(connection, run_id, {"judge": None})
             _update(connection, run_id, {"judge": dict(facts)})
 
@@ -126,7 +127,7 @@ class Warehouse:
         return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
 
     def settings_of_runs(self, benchmark: str, backbone: str, pipeline: str) -> list[dict[str, Any]]:
-        """Return the different settings of the finished runs of these names, without those of the benchmark."""
+        """Return the different settings of backbone and pipeline in the finished runs of these names."""
         parts = ", ".join(
             f"'{kind}', json_extract(run, '$.settings.{kind}')" for kind in ("backbone", "pipeline")
         )
@@ -183,13 +184,11 @@ class Warehouse:
 
         Runs whose questions were removed are absent, and so are questions that the variant does not count.
         """
-        verdict, name = (
-            ("correct_by_variant[?]", variant) if variant else ("coalesce(correct[?], false)", rule)
-        )
+        verdict = "correct_by_variant[?]" if variant else "coalesce(correct[?], false)"
         rows = self._rows(
             f"SELECT run_id, question_id, {verdict} AS verdict FROM questions WHERE executable "
             "AND verdict IS NOT NULL AND run_id IN (SELECT unnest(?::VARCHAR[]))",
-            *(name, list(run_ids)),
+            *(variant or rule, list(run_ids)),
         )
         rights: dict[str, dict[str, bool]] = {}
         for run_id, question_id, right in rows:
@@ -217,9 +216,10 @@ class Warehouse:
             *(run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, len(rows)),
         )
         answers = {row.question.id: row.outcome.sql for row in rows}
-        for run_id, *content in runs:
-            earlier = _record(*content)
-            if all(getattr(run, name) == getattr(earlier, name) for name in ASKED_ALIKE):
+        for run_id, header, record in runs:
+            earlier = _record(header, record)
+            same_settings = all(getattr(run, name) == getattr(earlier, name) for name in ASKED_ALIKE)
+            if same_settings:
                 stored = self._rows("SELECT question_id, sql FROM questions WHERE run_id = ?", run_id)
                 if dict(stored) == answers:
                     return str(run_id)
@@ -247,8 +247,8 @@ class Warehouse:
         """Read the finished run of the same benchmark, backbone and pipeline with the highest `attempt`, if any has it.
 
         Each fresh re-run samples the model once more; its attempt is the number of that sampling. Of several, the
-        latest is read, without its questions. A run that was interrupted does not count: the same command continues
-        its sampling. One whose questions were removed does: the reply cache may hold what it was answered.
+        latest is read, without its questions. An interrupted run is no candidate: the same command continues its
+        sampling. A run whose questions were removed is one: the reply cache may still have its replies.
         """
         names = (like.benchmark, like.backbone, like.pipeline)
         where = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
@@ -300,8 +300,10 @@ def _insert(
         chunk = scores[first : first + QUESTIONS_AT_A_TIME]
         rows = to_rows(run.run_id, chunk, positions)
         for row, score in zip(rows["questions"], chunk, strict=True):
-            judged = variants.items() if score.executable else ()
-            row["correct_by_variant"] = [(name, variant.judge(score, run.rule)) for name, variant in judged]
+            applicable = variants.items() if score.executable else ()
+            row["correct_by_variant"] = [
+                (name, variant.judge(score, run.rule)) for name, variant in applicable
+            ]
         for table, new in rows.items():
             if new:
                 schema = connection.table(table).limit(0).to_arrow_table().schema
@@ -315,7 +317,7 @@ def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
     connection.execute("DELETE FROM runs WHERE run_id = ?", [record.run_id])
     values = record.model_dump(include=set(_HEADER)) | {
         "started": _utc(record.started),
-        "finished": record.finished and _utc(record.finished),
+        "finished": _utc(record.finished) if record.finished else None,
         "run": json.dumps({name: getattr(record, name) for name in (*PROVENANCE, "tables")}, default=asdict),
         "record": record.model_dump_json(),
     }
@@ -369,8 +371,8 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
         raise DataError(
             f'"{reference}" is the beginning of {len(meant)} runs:{_listed(meant)}\nWrite more of its id.'
         )
-    near = did_you_mean(reference, [run.run_id for run in runs])
-    hint = f" {near}" if near.startswith("Did") else ""
+    near = did_you_mean(reference, [run.run_id for run in runs])  # without a similar id, it lists them all
+    hint = f" {near}" if near.startswith("Did you mean") else ""
     raise DataError(
         f'There is no run "{reference}".{hint} The latest runs are:{_listed(runs)}\n'
         '"crosscheck runs" lists all of them; "latest" and "latest~1" name the last two that were finished.'
@@ -388,6 +390,7 @@ def previous_run(current: RunHeader, runs: Sequence[RunHeader]) -> str:
     earlier = runs[ids.index(current.run_id) + 1 :] if current.run_id in ids else runs
     comparable = comparable_runs(current, earlier)
     parent = current.tags.get("parent_run_id")
+    # False before True: the parent first, then runs of the same combination
     comparable.sort(key=lambda run: (run.run_id != parent, run.combination != current.combination))
     return comparable[0].run_id if comparable else ""
 

@@ -87,7 +87,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
 
 
 def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
-    """Yield a row for each SQL of a question: of its stages in order, and those that were judged but not reached."""
+    """Yield a row for each SQL of a question in order, then for stages that have a verdict but were not reached."""
     candidates = {candidate.stage: candidate for candidate in score.outcome.candidates}
     for position, stage in enumerate(dict.fromkeys([*candidates, *score.stages])):
         candidate, verdict = candidates.get(stage), score.stages.get(stage)
@@ -115,7 +115,8 @@ def _row(record: Any) -> dict[str, Any]:
     for name in _names(record.__class__):
         value = getattr(record, name)
         if isinstance(value, str):
-            value = _utf8(value) if value or name != "error" else None
+            no_error = name == "error" and not value
+            value = None if no_error else _utf8(value)
         elif name == "notes":
             value = [_utf8(note) for note in value]
         row[name] = value
@@ -331,7 +332,7 @@ class WarehouseFile:
             ) from error
         if inode == self._inode():
             return connection
-        connection.close()  # the file was replaced meanwhile by one that takes less room
+        connection.close()  # meanwhile `crosscheck clean` has replaced the file by a smaller one
         return self._connect_once(read_only)
 
     def _create(self) -> None:
@@ -347,7 +348,7 @@ class WarehouseFile:
                 duckdb.connect(str(draft), config=_NO_EXTENSIONS) as connection,
             ):
                 create_tables(connection)
-                connection.close()
+                connection.close()  # before the draft is renamed
 
     def _inode(self) -> int | None:
         return self.path.stat().st_ino if self.path.exists() else None

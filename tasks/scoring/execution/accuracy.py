@@ -44,23 +44,23 @@ class Judge:
         *,
         accepted: SubsetGold | None = None,
     ) -> Mapping[str, Verdict]:
-        """Judge the candidates of one question, SQL by name; each distinct SQL is executed once.
+        """Judge the candidates of one question; `candidates` is their SQL by name. Each distinct SQL is executed once.
 
-        All of them share one worker call. If that worker is lost, each goes alone, so that a query that kills its
-        worker costs no other its verdict. A gold that does not finish makes every candidate wrong, but for rules
-        that have accepted results; `gold_status` says so.
+        All of them share one worker call. If that worker is lost, each SQL is judged in a call of its own, so that a
+        query that kills its worker costs no other query its verdict. A gold that does not finish makes every
+        candidate wrong, except under rules that have accepted results; `gold_status` tells of it.
 
-        No SQL, or a blank one, is "no_answer". The gold is "" where there are accepted results only; these count as
-        right under "subset" in place of the gold's.
+        A candidate without SQL has the status "no_answer". `gold_sql` is "" where there are accepted results only:
+        under "subset" these count as right, whatever the gold returns.
         """
-        stored = {} if self.cache is None else self.cache
-        digest = accepted.digest if accepted else ""
+        cache = {} if self.cache is None else self.cache
+        accepted_digest = accepted.digest if accepted else ""
         sqls = {name: "" if not sql or sql.isspace() else sql for name, sql in candidates.items()}
         keys = {
-            sql: VerdictKey(database.digest, gold_sql, sql, self.rules, self.timeout_s, digest)
+            sql: VerdictKey(database.digest, gold_sql, sql, self.rules, self.timeout_s, accepted_digest)
             for sql in sqls.values()
         }
-        verdicts = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
+        verdicts = {sql: verdict for sql, key in keys.items() if (verdict := cache.get(key)) is not None}
         if to_judge := [sql for sql in keys if sql not in verdicts]:
             predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
             gold = _query(gold_sql, database.dialect, with_order=True) if gold_sql else None
@@ -70,8 +70,8 @@ class Judge:
             verdicts |= {query.sql: verdict for query, verdict in zip(predicted, judged, strict=True)}
             if repeatable and gold_status in REPEATABLE:
                 for sql in to_judge:
-                    if not sql or verdicts[sql].status in REPEATABLE:
-                        stored[keys[sql]] = verdicts[sql]
+                    if verdicts[sql].status in (*REPEATABLE, "no_answer"):
+                        cache[keys[sql]] = verdicts[sql]
         return {name: verdicts[sql] for name, sql in sqls.items()}
 
 
@@ -81,12 +81,12 @@ def _query(sql: str, dialect: str, *, with_order: bool = False) -> JudgedQuery:
 
 
 async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
-    """Compare in one call of a worker; if that kills it, call once for the gold, then once for each prediction."""
+    """Compare in one call of a worker; if the worker is lost, call once for the gold, then once for each prediction."""
     try:
         return await _call(workers, database, job)
     except WorkerLost as lost:
         if not job.predicted:
-            return Compared(lost.status, ())
+            return Compared(lost.status, verdicts=())
     gold_alone = await _compare(workers, database, job._replace(predicted=()))
     gold = job.gold if gold_alone.gold_status == "ok" else None
     verdicts = []
@@ -110,36 +110,37 @@ async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compa
 async def group_by_result(sqls: Sequence[str | None], rule: str, runner: DatabaseRunner) -> Ballot:
     """Run every SQL and return which of them have equal results.
 
-    Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
-    prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
-    one that it equals, its leader; one that does not run is its own. None or blank is "no_answer".
+    Two results are equal if, under the rule, each is right with the other one as gold: rules treat gold and prediction
+    differently (ORDER BY, further columns), and here neither is a gold. The leader of a SQL is the first SQL with an
+    equal result; a SQL that does not run is its own leader. None or blank has the status "no_answer".
     """
     distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
     grouped = await _group_all(distinct, rule, runner) if distinct else []
-    by_sql = dict(zip(distinct, grouped, strict=True))
+    group_of_sql = dict(zip(distinct, grouped, strict=True))
     statuses, leaders = [], []
     for number, sql in enumerate(sqls):
-        result = by_sql.get(sql or "")
-        statuses.append(result.status if result else "no_answer")
-        ran = result and result.status in ("ok", "empty")
-        leaders.append(sqls.index(distinct[result.leader]) if result and ran else number)
+        group = group_of_sql.get(sql or "")
+        statuses.append(group.status if group else "no_answer")
+        ran = group and group.status in ("ok", "empty")
+        leaders.append(sqls.index(distinct[group.leader]) if group and ran else number)
     return Ballot(tuple(statuses), tuple(leaders))
 
 
 async def _group_all(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
-    """Group in one call of a worker; where that ends the worker, in calls of two SQLs each."""
+    """Group in one call of a worker; if the worker is lost, run each SQL alone, and compare SQLs in calls of two."""
     try:
         return await _group_in_one_call(sqls, rule, runner)
     except WorkerLost as lost:
         if len(sqls) == 1:
-            return [Grouped(lost.status, 0)]
+            return [Grouped(lost.status, leader=0)]
     grouped: list[Grouped] = []
     for number, sql in enumerate(sqls):
         status = (await _group_all([sql], rule, runner))[0].status
         leader = number
-        for earlier in dict.fromkeys(group.leader for group in grouped if group.status == status):
-            if status in ("ok", "empty") and await _equal(sqls[earlier], sql, rule, runner):
-                leader = earlier
+        ran = status in ("ok", "empty")
+        for earlier_leader in dict.fromkeys(group.leader for group in grouped if group.status == status):
+            if ran and await _equal(sqls[earlier_leader], sql, rule, runner):
+                leader = earlier_leader
                 break
         grouped.append(Grouped(status, leader))
     return grouped
@@ -153,10 +154,10 @@ async def _equal(first: str, second: str, rule: str, runner: DatabaseRunner) -> 
 
 
 async def _group_in_one_call(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
-    """Group the results of SQLs in a worker: those that a rule takes for equal have one leader."""
+    """Run SQLs in one worker and group those whose results are equal under a rule."""
     dialect = runner.database.dialect
     queries = [_query(sql, dialect, with_order=True) for sql in sqls]
-    if not RULES[rule].strips_distinct:
+    if not RULES[rule].strips_distinct:  # no second run without DISTINCT
         queries = [query._replace(plain=query.sql) for query in queries]
     limit_s = seconds_of(queries, runner.timeout_s)
     grouped: list[Grouped] = await runner.workers.call(

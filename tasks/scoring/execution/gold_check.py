@@ -131,11 +131,11 @@ async def check_golds(
     another. `broken` has the databases that cannot be read, with the reason. `on_check` is called with each result.
     """
     checks: dict[int, GoldCheck] = {}
-    queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
+    by_database = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
 
     async def work() -> None:
         # all of these coroutines take from one iterator: each gold is run once
-        for number, gold in queue:
+        for number, gold in by_database:
             check = GoldCheck(gold.id, gold.database_id, gold.sql, gold_class="missing_database")
             if gold.database_id in suites:
                 check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
@@ -144,6 +144,7 @@ async def check_golds(
             on_check(check)
             checks[number] = check
 
+    # twice as many as workers, so that no worker waits for its next gold
     await asyncio.gather(*(work() for _ in range(2 * workers.size)))
     return tuple(checks[number] for number in range(len(golds)))
 
@@ -178,19 +179,19 @@ async def _run(workers: SqlWorkers, database: Database, check: GoldCheck, timeou
 
 
 def read_golds(benchmark: Benchmark, split: SplitName, file: Path | None) -> Golds:
-    """Read the gold of a split, or of a file in Spider's form, one `SQL<tab>database` per line.
+    """Read the gold SQL of `file` (Spider's form, one `SQL<tab>database` per line) or, if it is None, of a split.
 
-    A file that holds the gold of the evaluated questions, in their order, gets their ids.
-
-    "dev" are the evaluated questions, "train" the training questions: from the benchmark's `train_gold` file if it has
-    one, else from `train`.
+    Split "dev" is the evaluated questions, "train" the training questions: of the benchmark's `train_gold` file if it
+    has one, else of its `train` files. If a file holds the gold of exactly the evaluated questions, in their order, its
+    golds get the ids of these questions.
     """
     settings = benchmark.settings
     if file is not None:
         golds = read_gold_file(file)
         evaluated = _evaluated_golds(benchmark, {})
-        same = [(g.database_id, g.sql) for g in golds] == [(g.database_id, g.sql.strip()) for g in evaluated]
-        return Golds(str(file), evaluated if same else golds, by_question=same)
+        expected = [(gold.database_id, gold.sql.strip()) for gold in evaluated]
+        is_evaluated = [(gold.database_id, gold.sql) for gold in golds] == expected
+        return Golds(str(file), evaluated if is_evaluated else golds, by_question=is_evaluated)
     if split == "dev":
         if not benchmark.gold:
             raise DataError(f"{settings.name} has no gold SQL, so there is none to run.")
@@ -219,14 +220,15 @@ def _evaluated_golds(benchmark: Benchmark, further: Mapping[str, Sequence[str]])
 
 
 def read_gold_file(path: Path) -> tuple[Gold, ...]:
-    """Read gold SQL in Spider's form: one per line, a tab, and its database. Blank lines count as positions only."""
+    """Read gold SQL in Spider's form, `SQL<tab>database`; the id of a gold is the number of its line, from 0."""
     golds = []
     for number, line in enumerate(read_text(path).split("\n")):
         if not line.strip():
             continue
         sql, tab, database = line.rpartition("\t")
         name = database.strip()
-        if not tab or not sql.strip() or not name or any(sign in name for sign in "/\\\0 "):
+        is_name = name and not any(sign in name for sign in "/\\\0 ")  # a folder is found by it
+        if not tab or not sql.strip() or not is_name:
             raise DataError(
                 f"{path}, line {number + 1}: must be a SQL, a tab and the name of its database, as in Spider's "
                 "gold files."
@@ -284,11 +286,12 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")
-    if not any(True for _ in alternatives.pairs(1, [True] * len(alternatives.probes))):
+    all_numbers = [True] * len(alternatives.probes)
+    if not any(alternatives.pairs(width=1, text_numbers=all_numbers)):
         return Decision()  # no alternative, even if every probed sort key has numbers as texts
     gold = await judge.workers.execute(database, gold_sql, rows=0, timeout_s=judge.timeout_s)
     if not gold.ok:
-        return Decision()
+        return Decision()  # that the gold fails is reported by its own check or verdict
     if not await _is_right(judge, database, gold_sql, alternatives.same):
         return Decision(unchecked="it cannot be rewritten with the same result")
     numbers = [await _has_text_numbers(judge, database, probe) for probe in alternatives.probes]
@@ -311,10 +314,10 @@ async def _compare_pairs(
         only_order = pair.kind == "limit_without_order" and verdict.difference == "row_order"
         if is_right(verdict, judge.rules[0]) or only_order:
             continue
-        # a rewritten gold must have the gold's result, unless that may vary by itself, as ties have shown
+        # the rewriting must keep the gold's result; after a tie the result of the gold itself may vary
         tied = any(finding.pair.kind in TIES for finding in findings)
-        rewritten = pair.kind in ("null_order", "float_sum") and not tied
-        if rewritten and not await _is_right(judge, database, gold_sql, pair.one):
+        must_equal_gold = pair.kind in ("null_order", "float_sum") and not tied
+        if must_equal_gold and not await _is_right(judge, database, gold_sql, pair.one):
             unchecked.append(f"{pair.kind} (the rewritten gold has another result)")
             continue
         findings.append(await _finding_with_rows(judge, database, pair, rows))
@@ -332,7 +335,7 @@ async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> boo
 
 
 async def _finding_with_rows(judge: Judge, database: Database, pair: AlternativePair, rows: int) -> Finding:
-    """Return a finding with the rows that only one of its two results has; with both results if there are none."""
+    """Return a finding with `rows` rows that only one of its two results has; if there are none, with first rows."""
     if not rows:
         return Finding(pair)
     one, other = [

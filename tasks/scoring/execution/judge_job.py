@@ -74,11 +74,11 @@ class Compared(NamedTuple):
 
 
 def compare(session: "SqlSession", job: JudgeJob) -> Compared:
-    """Run the gold once and each prediction once, and judge each under every rule.
+    """Run the gold once and each prediction once, and judge each prediction under every rule.
 
-    What this worker knows is not executed again: a gold of an earlier job, and a prediction that is the gold word for
-    word. A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
-    its DISTINCT, both sides keep theirs.
+    The worker keeps the result of the gold (`run_known`), for later jobs and for a prediction with the same text. For a
+    rule that strips DISTINCT, a query with DISTINCT is run a second time without it; if that run of the gold does not
+    finish, the rule compares the results with DISTINCT.
     """
     limit = job.timeout_s
     gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
@@ -122,7 +122,7 @@ def _difference(gold: "Result | None", predicted: "Result") -> Difference:
     if len(predicted.columns) != len(gold.columns):
         return "missing_columns" if len(predicted.columns) < len(gold.columns) else "extra_columns"
     if max(len(gold.rows), len(predicted.rows)) > MAX_COMPARED_ROWS:
-        return "other_rows"
+        return "other_rows"  # finding out more would take too long
     expected = Counter(map(repr, gold.rows))
     actual = Counter(map(repr, predicted.rows))
     if expected == actual:
@@ -142,9 +142,9 @@ def _without_distinct(session: "SqlSession", job: JudgeJob, gold: "Result | None
     return session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
 
 
-def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
+def _is_right(rule_name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
     """Return whether a result is right under a rule: by the accepted results if the rule has them, else the gold."""
-    rule = RULES[name]
+    rule = RULES[rule_name]
     if predicted.status != "ok":
         return False
     if job.accepted and rule.matches_accepted:
@@ -173,20 +173,21 @@ class _Results(NamedTuple):
 def group_results(
     session: "SqlSession", queries: tuple[JudgedQuery, ...], rule: str, timeout_s: float
 ) -> list[Grouped]:
-    """Run every SQL once and group those with equal results under the first of them; `timeout_s` limits each query."""
-    leaders: dict[int, _Results] = {}
+    """Run every SQL and group those with equal results; the first SQL of a group, or one that fails, is its leader."""
+    results_of_leaders: dict[int, _Results] = {}
     grouped = []
     for number, query in enumerate(queries):
         result = session.run(query.sql, timeout_s=timeout_s)
-        status = "empty" if result.ok and not result.row_count else result.status
-        leader = number
-        if result.ok:
-            plain = result if query.plain == query.sql else session.run(query.plain, timeout_s=timeout_s)
-            results = _Results(result, plain if plain.ok else None, query.order)
-            equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
-            leader = next(equal, number)
-            leaders.setdefault(leader, results)
-        grouped.append(Grouped(status, leader))
+        if not result.ok:
+            grouped.append(Grouped(result.status, leader=number))
+            continue
+        plain = result if query.plain == query.sql else session.run(query.plain, timeout_s=timeout_s)
+        results = _Results(result, plain=plain if plain.ok else None, order=query.order)
+        equal = (leader for leader, earlier in results_of_leaders.items() if _same(rule, earlier, results))
+        leader = next(equal, number)
+        if leader == number:
+            results_of_leaders[number] = results
+        grouped.append(Grouped(result.status if result.row_count else "empty", leader))
     return grouped
 
 
@@ -222,11 +223,11 @@ class Ballot:
         return tuple(_CLASSES[status] for status in self.statuses)
 
     def winner(self, among: Iterable[int] | None = None) -> int:
-        """Return the index of the candidate that the vote chooses, of some candidates; None: of all.
+        """Return the index of the candidate that the vote chooses among the candidates `among`; None: among all.
 
-        The largest group of equal results wins. Groups of one size: the one whose first candidate came first. Results
-        without rows come behind all others, SQL that fails behind these, however many they are. Of the chosen group
-        the first candidate is taken.
+        The first candidate of the largest group of equal results wins; of groups of one size, the one whose first
+        candidate came first. Only results with rows are counted as votes: a result without rows is chosen if no
+        candidate has rows, and a SQL that fails if no candidate has a result.
         """
         voters = range(len(self.leaders)) if among is None else tuple(among)
         classes = self.classes
@@ -242,6 +243,6 @@ class Ballot:
                 groups[leader] = (*groups.get(leader, ()), candidate)
         ranked = []
         while groups:
-            winner = self.winner(chain(*groups.values()))
+            winner = self.winner(among=chain(*groups.values()))
             ranked.append(groups.pop(self.leaders[winner]))
         return tuple(ranked)

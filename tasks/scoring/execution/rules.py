@@ -45,7 +45,7 @@ def comparable_rows(rows: Iterable[Row]) -> list[Cells]:
 
 
 def comparable(value: Any) -> Hashable:
-    """Return a hashable stand-in for a value: equal values have equal ones; so do all NaNs, and a list and its tuple.
+    """Return a hashable stand-in that is the same for equal values, for all NaNs, and for a list and its tuple.
 
     >>> comparable(float("nan")) == comparable(float("nan"))
     True
@@ -59,7 +59,7 @@ def comparable(value: Any) -> Hashable:
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     try:
-        if value != value:
+        if value != value:  # only a NaN differs from itself
             return _NAN
         hash(value)
     except (TypeError, ValueError, ArithmeticError):  # a signalling NaN, an array, an unhashable object
@@ -115,7 +115,7 @@ def subset(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
 
 
 def subset_of_csv(gold: SubsetGold, predicted: Sequence[Row]) -> bool:
-    r"""As `subset`, where the accepted results come from CSV files.
+    r"""As `subset`, for accepted results from CSV files: predicted texts are read as the cells of the file are.
 
     >>> gold = SubsetGold((AcceptedResult(read_gold_csv("year,note\n2010,\n")),))
     >>> subset_of_csv(gold, [("2010", "")])
@@ -129,7 +129,7 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
     """Whether two columns hold the same values, numbers within the tolerance; NULL and NaN count as 0."""
     if len(gold) != len(predicted):
         return False
-    gold, predicted = [[0 if v is None or v != v else v for v in column] for column in (gold, predicted)]
+    gold, predicted = _zeros_for_missing(gold), _zeros_for_missing(predicted)
     if not ignore_order:
         return all(_same(expected, actual) for expected, actual in zip(gold, predicted, strict=True))
     numbers, others = _split_numbers(gold)
@@ -138,6 +138,10 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
         return False
     pairs = zip(sorted(numbers), sorted(predicted_numbers), strict=True)
     return all(_same(expected, actual) for expected, actual in pairs)
+
+
+def _zeros_for_missing(column: Sequence[Any]) -> list[Any]:
+    return [0 if value is None or value != value else value for value in column]
 
 
 def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:
@@ -239,14 +243,14 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
 def _permutable(
     gold: list[Cells], predicted: list[Cells], gold_colours: Colours, predicted_colours: Colours
 ) -> bool:
-    """Whether some order of the predicted columns, within those of a colour, gives the gold's multiset of rows.
+    """Whether the predicted columns can be ordered so that both sides are the same multiset of rows.
 
-    Trying all permutations would be factorial. Instead columns are distinguished by their values, then rows by
-    their cells in such columns, then columns by such rows, until nothing more can be distinguished (colour
-    refinement). Whatever then still looks alike is tried, one pair of columns at a time.
+    A gold column is only matched with a predicted column of its colour. To try few orders (colour refinement), columns
+    with other values get other colours, then rows with other cells in columns of a colour, then columns again by the
+    colours of the rows, until no colour is new. Columns that then share a colour are matched by trying.
     """
-    gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])
-    distinguished = 0
+    gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])  # the colour of each row
+    colours_before = 0
     while True:
         columns = _recolour(
             _signatures(gold, gold_colours, gold_rows),
@@ -255,11 +259,11 @@ def _permutable(
         if columns is None:
             return False
         gold_colours, predicted_colours = columns
-        colours = len(set(gold_colours))
-        if colours == len(gold):
+        column_colours = len(set(gold_colours))
+        if column_colours == len(gold):  # each column has a colour of its own: there is one order left
             index_of = {colour: index for index, colour in enumerate(predicted_colours)}
-            moved = [predicted[index_of[colour]] for colour in gold_colours]
-            return Counter(zip(*gold, strict=True)) == Counter(zip(*moved, strict=True))
+            in_gold_order = [predicted[index_of[colour]] for colour in gold_colours]
+            return Counter(zip(*gold, strict=True)) == Counter(zip(*in_gold_order, strict=True))
         rows = _recolour(
             _signatures(zip(*gold, strict=True), gold_rows, gold_colours),
             _signatures(zip(*predicted, strict=True), predicted_rows, predicted_colours),
@@ -267,17 +271,19 @@ def _permutable(
         if rows is None:
             return False
         gold_rows, predicted_rows = rows
-        if colours + len(set(gold_rows)) == distinguished:
+        colours = column_colours + len(set(gold_rows))
+        if colours == colours_before:
             break
-        distinguished = colours + len(set(gold_rows))
-    sizes = Counter(gold_colours)
-    colour = min((c for c in sizes if sizes[c] > 1), key=lambda c: sizes[c])
-    first = gold_colours.index(colour)
+        colours_before = colours
+    # the first gold column of the rarest shared colour is matched with each predicted column of that colour in turn
+    columns_of = Counter(gold_colours)
+    shared_colour = min((c for c in columns_of if columns_of[c] > 1), key=lambda c: columns_of[c])
+    gold_single = _single_out(gold_colours, gold_colours.index(shared_colour))
     # of predicted columns with the same cells, only one is tried
-    alike = {predicted[i]: i for i, c in enumerate(predicted_colours) if c == colour}
+    to_try = {predicted[i]: i for i, colour in enumerate(predicted_colours) if colour == shared_colour}
     return any(
-        _permutable(gold, predicted, _single_out(gold_colours, first), _single_out(predicted_colours, choice))
-        for choice in alike.values()
+        _permutable(gold, predicted, gold_single, _single_out(predicted_colours, index))
+        for index in to_try.values()
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tasks.database.database import Database
-    from tasks.database.sandbox.session import SqlSession
+    from tasks.database.sandbox.session import Result, SqlSession
     from tasks.database.sandbox.workers import SqlWorkers
 
 
@@ -58,10 +58,13 @@ def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeou
     Each is timed on a connection of its own, as in BIRD's evaluator: the first query of a connection reads the schema.
     """
 
-    def time_query(query: str) -> tuple[float, float] | None:  # seconds of executing, and with fetching
+    def time_query(query: str) -> "Result | None":
         session.close()
         result = session.run(query, timeout_s=timeout_s, keep_rows=0)
-        return (max(result.executing, 1e-9), max(result.seconds, 1e-9)) if result.ok else None
+        return result if result.ok else None
+
+    def ratio(gold_s: float, predicted_s: float) -> float:
+        return max(gold_s, 1e-9) / max(predicted_s, 1e-9)  # a query may be too fast for the clock
 
     if time_query(gold_sql) is None or time_query(sql) is None:  # warms the page cache, too
         return None
@@ -70,21 +73,21 @@ def measure(session: "SqlSession", gold_sql: str, sql: str, repeats: int, timeou
     for repeat in range(repeats):
         if repeat >= MIN_REPEATS and time.monotonic() - began > MAX_REPEATING_S:
             break
-        # the second one finds a warmer cache, so they take turns
+        # the second query finds a warmer cache, so gold and prediction take turns in being first
         if repeat % 2 == 0:
             gold, predicted = time_query(gold_sql), time_query(sql)
         else:
             predicted, gold = time_query(sql), time_query(gold_sql)
         if gold is None or predicted is None:
             return None
-        executed.append(gold[0] / predicted[0])
-        fetched.append(gold[1] / predicted[1])
-    steps = [
+        executed.append(ratio(gold.executing, predicted.executing))
+        fetched.append(ratio(gold.seconds, predicted.seconds))
+    gold_steps, predicted_steps = [
         session.run(query, timeout_s=timeout_s, keep_rows=0, count_steps=True).steps
         for query in (gold_sql, sql)
     ]
-    ratio = steps[0] / steps[1] if steps[0] and steps[1] else None
-    return Timings((tuple(fetched),), (tuple(executed),), ratio)
+    step_ratio = gold_steps / predicted_steps if gold_steps and predicted_steps else None
+    return Timings(fetched=(tuple(fetched),), executed=(tuple(executed),), step_ratio=step_ratio)  # one trial
 
 
 async def measure_efficiency(
@@ -96,23 +99,24 @@ async def measure_efficiency(
     timeout_s: float,
     on_measured: Callable[[int], None] | None = None,
 ) -> Measured:
-    """Time right answers one after the other; one that cannot be timed is left out, and so counts as wrong.
+    """Time right answers one after the other; an answer that cannot be timed in each trial is left out of the result.
 
     Every trial measures all answers before the next one begins, so that the spread of the trials includes drift of the
-    machine. BIRD's evaluator repeats each query 100 times, as three trials do here; with ten, no ratio could be an
-    outlier (3 σ from the mean). Nothing else should run on the pool meanwhile. `on_measured` is called with the
-    number of measured answers, over all trials.
+    machine. Three trials repeat each query as often as BIRD's evaluator, about 100 times; among ten repetitions, no
+    ratio could be an outlier (3 σ from the mean). Nothing else should run on the pool meanwhile. `on_measured` is
+    called with the number of measured answers, over all trials.
     """
     from tasks.database.sandbox.workers import WorkerLost
 
     by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
     load = _load_average()
+    limit_s = timeout_s * 2 * (repeats + 2)  # of two queries: warming up, the repetitions, counting steps
     done = 0
     for _ in range(trials):
         for answer in answers:
             job = (answer.database, answer.gold_sql, answer.sql, repeats, timeout_s)
             with suppress(WorkerLost):
-                if timings := await workers.call(measure, *job, timeout_s=timeout_s * 2 * (repeats + 2)):
+                if timings := await workers.call(measure, *job, timeout_s=limit_s):
                     by_question[answer.question_id].append(timings)
             done += 1
             if on_measured:

@@ -41,22 +41,22 @@ async def judge_suite(
     *,
     accepted: SubsetGold | None = None,
 ) -> SuiteVerdicts:
-    """Judge the candidates of one question on each of its databases; under a rule, all databases must agree.
+    """Judge the candidates of one question; a candidate is right under a rule if it is right on all databases.
 
-    A candidate that no rule calls right any more is not executed on the databases that are left. A gold that does not
-    finish on one of them is a fault of the benchmark and makes every candidate wrong that got as far as that one. The
-    gold is "" where there are accepted results only. These are of the first database.
+    A candidate that is wrong under every rule is not executed on the remaining databases. If the gold does not finish
+    on one database, every candidate that is executed there is wrong, and the benchmark is at fault. `gold_sql` is ""
+    where there are accepted results only. Accepted results are of the first database, and no other one is then used.
     """
     first = await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted)
     verdicts = dict(first)
     further = databases[1:] if accepted is None else ()
     for database in further:
-        standing = {
+        still_right = {
             name: candidates[name] for name, verdict in verdicts.items() if any(verdict.correct.values())
         }
-        if not standing:
+        if not still_right:
             break
-        for name, verdict in (await judge.verdicts(database, gold_sql, standing)).items():
+        for name, verdict in (await judge.verdicts(database, gold_sql, still_right)).items():
             verdicts[name] = _both_databases(verdicts[name], verdict)
     return SuiteVerdicts(verdicts, first)
 
@@ -68,11 +68,12 @@ def _both_databases(earlier: Verdict, later: Verdict) -> Verdict:
 
 
 def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, tuple[Database, ...]]:
-    """Return each database with those of its test suite, by its id."""
+    """Return, by id of a database, that database and the further databases of its test suite."""
     locations = {name: [locate(str(path)) for path in benchmark.suite_paths(name)] for name in databases}
     problems: list[str] = []
     for name, further in locations.items():
-        problems += filter(None, (_why_foreign(databases[name], location) for location in further))
+        reasons = [_why_foreign(databases[name], location) for location in further]
+        problems += [reason for reason in reasons if reason]
     if problems:
         lines = filter(None, (*problems[:MAX_LISTED], and_more(problems, MAX_LISTED)))
         listed = "".join(f"\n  {line}" for line in lines)
@@ -88,19 +89,19 @@ def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict
 
 
 def _why_foreign(database: Database, location: Location) -> str:
-    """Return why a file is no database of the same schema, whose views may be missing; "" if it is one."""
+    """Return why a file is no database with the tables and columns of `database`; "" if it is one."""
     try:
         structure = engine_of(location).read(location, database.id, sample_rows=0)
     except DataError as error:
         return str(error)
-    names = {
+    existing = {
         (table.name.lower(), column.name.lower()) for table in structure.tables for column in table.columns
     }
     lacking = [
         f"{table.name}.{column.name}"
         for table in database.schema.tables
         for column in table.columns
-        if not table.view and (table.name.lower(), column.name.lower()) not in names
+        if not table.view and (table.name.lower(), column.name.lower()) not in existing
     ]
     return f"{location} lacks {shorten(lacking, MAX_NAMED)}" if lacking else ""
 
@@ -126,14 +127,14 @@ async def judge_golds(
 ) -> SuiteVerdicts:
     """Judge the candidates of one question by each of its golds, on each of its databases.
 
-    A candidate is right if all databases agree by one and the same gold. A gold that does not finish makes no candidate
-    right; the question's gold is at fault only if none of its golds finishes. There is at least one database. There is
-    at least one gold: "" where there are only `accepted` results, which are those of the first database.
+    A candidate is right if there is a gold by which it is right on all databases. A gold that does not finish makes no
+    candidate right; `gold_status` reports it only if none of the golds finishes. There is at least one database. There
+    is at least one gold: "" where there are only `accepted` results, which are those of the first database.
     """
     by_gold = [await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds]
     return SuiteVerdicts(
-        {name: reduce(either, (verdicts.all[name] for verdicts in by_gold)) for name in candidates},
-        {name: reduce(either, (verdicts.first[name] for verdicts in by_gold)) for name in candidates},
+        all={name: reduce(either, (verdicts.all[name] for verdicts in by_gold)) for name in candidates},
+        first={name: reduce(either, (verdicts.first[name] for verdicts in by_gold)) for name in candidates},
     )
 
 
@@ -153,11 +154,12 @@ def read_accepted(results: GoldResults) -> SubsetGold:
         if not text.strip():
             raise DataError(f"{path} is empty: a result has at least a line with its columns.")
         rows = read_gold_csv(text)
+        last_needed = max(columns, default=0)
         # A result without rows shows no width: it is taken to have every column that is named.
-        width = min((len(row) for row in rows), default=max(columns, default=0) + 1)
-        if columns and max(columns) >= width:
+        width = min((len(row) for row in rows), default=last_needed + 1)
+        if columns and last_needed >= width:
             raise DataError(
-                f"{path} has {counted(width, 'column')}, but condition_cols names column {max(columns)} (from 0)."
+                f"{path} has {counted(width, 'column')}, but condition_cols names column {last_needed} (from 0)."
             )
         accepted.append(AcceptedResult(rows, columns))
     return SubsetGold(tuple(accepted), results.ignore_order)

@@ -52,13 +52,14 @@ class VerdictCache:
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         """Open the file, creating it and its folder when missing; rename a damaged one and create a new one."""
-        facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
-        self._context = json.dumps(facts, sort_keys=True)
+        # what every verdict depends on beside its key
+        context = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
+        self._context = json.dumps(context, sort_keys=True)
         self.path = Path(path)
         try:
             self._store = KeyedStore(
                 self.path,
-                "queries are executed again",
+                loss="queries are executed again",
                 timeout_s=BUSY_TIMEOUT_S,
                 durable=False,
                 batch_s=MAX_WAIT_S,
@@ -84,7 +85,7 @@ class VerdictCache:
         self._store.close()
 
     def get(self, key: VerdictKey) -> Verdict | None:
-        """Return a verdict; None when it is not known."""
+        """Return the verdict that is kept; None where there is none, as for SQL that asks for the time."""
         if _volatile(key):
             return None
         try:
@@ -95,13 +96,13 @@ class VerdictCache:
             return None
 
     def __setitem__(self, key: VerdictKey, verdict: Verdict) -> None:
-        """Keep a verdict, unless the next execution may give another."""
+        """Keep a verdict, unless its SQL asks for the time or for random numbers: the next one may be another."""
         if _volatile(key):
             return
         content = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-        text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
+        without_surrogates = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
-            self._store.put(self._digest(key), text)
+            self._store.put(self._digest(key), without_surrogates)
         except (OSError, sqlite3.Error) as error:
             self._log_not_kept(error)
 

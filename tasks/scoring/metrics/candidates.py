@@ -62,7 +62,7 @@ def chosen_at_k(ballot: Ballot, k: int) -> tuple[int, ...]:
 
 @cache
 def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynomial, ...]:
-    """Return, for each candidate, the number of subsets in which the vote chooses it, by their size."""
+    """Return, for each candidate of a ballot, how many subsets of each size there are in which the vote chooses it."""
     groups: dict[int, list[int]] = {}  # voting candidates with equal results
     for candidate, leader in enumerate(leaders):
         if classes[candidate] == VOTING:
@@ -71,39 +71,42 @@ def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynom
     for candidate, rank in enumerate(classes):
         below = sum(other < rank for other in classes)
         if rank == VOTING:
-            chosen.append(_times(_elected(candidate, tuple(groups.values())), _any_of(below)))
-        else:  # chosen only where nothing better is there, and nothing like it comes before
+            chosen.append(_unions(_elected(candidate, tuple(groups.values())), _subsets(below)))
+        else:  # chosen only beside candidates of lower rank, and later ones of its rank
             later = classes[candidate + 1 :].count(rank)
-            chosen.append(_times((0, 1), _any_of(below + later)))
+            candidate_alone = (0, 1)
+            chosen.append(_unions(candidate_alone, _subsets(below + later)))
     return tuple(chosen)
 
 
 def _elected(candidate: int, groups: Sequence[Sequence[int]]) -> Polynomial:
-    """Return the number of subsets of voting candidates in which one is chosen, by their size.
+    """Return how many subsets of the voting candidates there are, by size, in which the vote chooses one candidate.
 
-    It is chosen if it is the first of its group there, and each other group has fewer, or as many that all come later.
+    The vote chooses it if it is the first candidate of its group in the subset, and every other group has fewer
+    candidates there, or equally many that all come later. `groups` are the candidates with equal results.
     """
-    cluster = next(group for group in groups if candidate in group)
-    later = sum(other > candidate for other in cluster)
+    own_group = next(group for group in groups if candidate in group)
+    later_in_group = sum(other > candidate for other in own_group)
     total: Polynomial = ()
-    for votes in range(1, later + 2):
-        subsets: Polynomial = (*(0,) * votes, comb(later, votes - 1))
+    for votes in range(1, later_in_group + 2):
+        # subsets of the own group: the candidate and votes - 1 later ones, so that all are of the size `votes`
+        subsets: Polynomial = (*(0,) * votes, comb(later_in_group, votes - 1))
         for group in groups:
-            if group is not cluster:
-                behind = sum(other > candidate for other in group)
+            if group is not own_group:
                 fewer = tuple(comb(len(group), size) for size in range(votes))
-                subsets = _times(subsets, (*fewer, comb(behind, votes)))
+                later = sum(other > candidate for other in group)
+                subsets = _unions(subsets, (*fewer, comb(later, votes)))
         total = tuple(map(sum, zip_longest(total, subsets, fillvalue=0)))
     return total
 
 
-def _any_of(count: int) -> Polynomial:
-    """Return the number of subsets of so many candidates, by their size."""
+def _subsets(count: int) -> Polynomial:
+    """Return the number of subsets of `count` candidates, by their size."""
     return tuple(comb(count, size) for size in range(count + 1))
 
 
-def _times(first: Polynomial, second: Polynomial) -> Polynomial:
-    """Multiply two polynomials: count the unions of a subset of the one and a subset of the other."""
+def _unions(first: Polynomial, second: Polynomial) -> Polynomial:
+    """Multiply two polynomials: count, by size, the unions of a subset of the first and a subset of the second."""
     product = [0] * (len(first) + len(second) - 1)
     for size, count in enumerate(first):
         for more, others in enumerate(second):
@@ -142,9 +145,9 @@ class CandidateScore:
 def candidates(run: ScoredRun) -> Measurement | None:
     """Report pass@k and majority@k for every k, selection and cost; None without candidates.
 
-    All shares are over the scored questions; one that failed has no candidate that is right. Intervals are Wilson's at
-    95 %, which for a mean of probabilities is wider than needed. Where candidates disagree, that is some are right and
-    some are wrong, `selection` is the share of questions whose final answer is right.
+    Shares are over the scored questions; a question that failed has no right candidate. Intervals are Wilson's at 95 %,
+    which for a mean of probabilities is wider than needed. `selection` is over the questions that have both right and
+    wrong candidates: the share whose final answer is right; `selection_by_vote`: what the vote would reach there.
     """
     setup: CandidateSettings | None = run.measured.get("candidates")
     if setup is None or setup.n == 1 or not run.scored:
@@ -180,7 +183,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
         series={
             f"candidates/{name}": values
             for name, values in {"pass_at_k": passed, "majority_at_k": voted, **costs}.items()
-            if None not in values
+            if None not in values  # an unknown cost
         },
         data=data,
         lines=_lines(data, passed, voted[-1]),
@@ -242,15 +245,15 @@ def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings")
     """
     total = sum((score.written for score in scores), Bill())  # of all n candidates of all questions
     share_of_total = k / setup.n / len(scores)  # of k candidates of one question
-    return {
+    point = {
         "k": k,
         "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
         "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
-        **{
-            unit: None if (value := getattr(total, unit)) is None else value * share_of_total
-            for unit in UNITS
-        },
     }
+    for unit in UNITS:
+        cost = getattr(total, unit)
+        point[unit] = None if cost is None else cost * share_of_total
+    return point
 
 
 def _with_interval(right: float, total: int) -> dict[str, Any]:
@@ -258,11 +261,11 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
 
 
 def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[str, Any]:
-    """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
+    """Return how many points the selected answers gain over a single candidate, and how much more they cost.
 
-    The interval is the normal one of the mean of the questions' differences; None of one question. `extra_...` is how
-    much more than one candidate alone a question costs, in US dollars for 1,000 questions. `usd_per_1000_and_point` is
-    None where nothing is gained.
+    `interval` is the normal 95 % interval of the mean difference per question; None for a single question. `extra_...`
+    are the additional costs per question, US dollars per 1,000 questions; None where unknown. `usd_per_1000_and_point`
+    is None where nothing is gained, too.
     """
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)
@@ -273,8 +276,10 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     extra: dict[str, float | None] = {}
     for unit in UNITS:
         of_writing, of_selecting = getattr(writing, unit), getattr(selecting, unit)
-        unknown = of_writing is None or of_selecting is None
-        extra[unit] = None if unknown else (of_writing * (setup.n - 1) / setup.n + of_selecting) / len(scores)
+        extra[unit] = None
+        if of_writing is not None and of_selecting is not None:
+            of_further_candidates = of_writing * (setup.n - 1) / setup.n
+            extra[unit] = (of_further_candidates + of_selecting) / len(scores)
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
     return {
         "points": 100 * mean,
@@ -304,7 +309,7 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
     """Return the sentences on the candidates that were written, and on the one that was selected.
 
-    `passed` are pass@1 to pass@n, and `voted` is majority@n. Tokens and calls stand in for money that is 0 or unknown.
+    `passed` are pass@1 to pass@n, and `voted` is majority@n. Tokens and calls are named where money is 0 or unknown.
     """
     n = data["n"]
     gain = data["gain"]
@@ -317,13 +322,14 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
     )
     usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
     tokens = UNKNOWN if gain["extra_tokens"] is None else f"{gain['extra_tokens']:,.0f}"
-    more = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
-    paid = f"${usd:,.2f} more per 1,000 questions" if usd else more
+    tokens_and_calls = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
+    cost = f"${usd:,.2f} more per 1,000 questions" if usd else tokens_and_calls
+    cost_per_point = f", ${per_point:,.2f} for each point" if usd and per_point else ""
     bounds = " to ".join(points(bound / 100) for bound in gain["interval"] or ())
+    in_brackets = f" (95 % interval {bounds})" if bounds else ""
     selected = (
         f"Selection by {data['select']}: right in {counts(selection)} where candidates disagree; "
-        f"{points(gain['points'] / 100)} points on one candidate{f' (95 % interval {bounds})' if bounds else ''} "
-        f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
+        f"{points(gain['points'] / 100)} points on one candidate{in_brackets} for {cost}{cost_per_point}"
     )
     return writing, selected
 
@@ -344,12 +350,12 @@ NAMES = {
 
 @metric("Selection", order=30, words=NAMES)
 def selection(run: ScoredRun) -> Measurement | None:
-    """Report what a stage that selects between the two before it did, under the headline rule; None without one.
+    """Report how a stage selected between the SQL of the two stages before it; None without such a stage.
 
-    - `oracle`: questions that either candidate has right, of all scored.
-    - `chosen_right`: questions it got right, of those that exactly one candidate has right.
-    - `new_queries`: questions for which it wrote a query of its own, of those it was asked about; absent where the
-      records do not say.
+    - `oracle`: questions for which either candidate is right, of all scored.
+    - `chosen_right`: questions for which the stage chose a right one, of those with exactly one right candidate.
+    - `new_queries`: questions for which the stage wrote a query of its own, of those that it was asked about; absent
+      where the records do not say.
     """
     names = stage_names(run.scored)
     position = next((position for position, name in enumerate(names) if name.endswith(SELECTION)), 0)
@@ -364,7 +370,8 @@ def selection(run: ScoredRun) -> Measurement | None:
     oracle = Ratio(sum(first or second for first, second, _ in right), len(right))
     chosen_right = Ratio(sum(differing), len(differing))
     shares = {"oracle": oracle, "chosen_right": chosen_right}
-    if choices := [choice for row in run.scored if (choice := _choice(row)) is not None]:
+    choices = [choice for choice in map(_choice, run.scored) if choice is not None]
+    if choices:
         shares["new_queries"] = Ratio(choices.count("new"), len(choices))
     line = "Selection made no difference: both candidates were right, or both wrong, on every question."
     if differing:

@@ -47,7 +47,7 @@ _MISSING_COLUMN = re.compile(
     r"no such column|unknown column|column\b.*\b(does not exist|not found)|does not have a column",
     re.IGNORECASE,
 )
-_DID_NOT_END: frozenset[ErrorClass] = frozenset(
+_WITHOUT_ROWS: frozenset[ErrorClass] = frozenset(
     (
         "unparsable",
         "execution_error",
@@ -73,7 +73,7 @@ def classify(score: QuestionScore, rule: str, schema: Schema) -> tuple[ErrorClas
 def classify_sql(
     sql: str | None, gold_sql: str, verdict: Verdict, schema: Schema, failure: Failure | None = None
 ) -> tuple[ErrorClass, ...]:
-    """Return the causes why a SQL is wrong, in the order of the list; the caller knows that it is wrong."""
+    """Return the causes why a wrong SQL is wrong, in the order of `ERROR_CLASSES`; `failure`: why there is no SQL."""
     causes: set[ErrorClass] = set()
     if verdict.gold_status != "ok":
         causes.add("gold_timeout" if verdict.gold_status == "timeout" else "gold_error")
@@ -85,10 +85,11 @@ def classify_sql(
             causes.add("unparsable")
         predicted, gold = query_parts(sql, schema), query_parts(gold_sql, schema)
         if predicted is not None and gold is not None:
-            differing = _from_text(predicted, gold)
-            causes |= differing
+            from_text = _from_text(predicted, gold)
+            causes |= from_text
+            both_have_rows = causes.isdisjoint(_WITHOUT_ROWS)
             # the same tables, joins, structure and values: what is left is which columns it selects, and where
-            if not differing and not causes & _DID_NOT_END:
+            if both_have_rows and not from_text:
                 causes.add("wrong_column")
     return tuple(name for name in ERROR_CLASSES if name in causes)
 
@@ -182,7 +183,8 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     if run.scored and not any(row.gold_sql for row in run.scored):
         return None
     kinds = dac_counts(causes(run).values())
-    rows = tuple((DAC_KINDS[kind][0], f"{count:,}") for kind, count in kinds.items())
+    titles = {kind: title for kind, (title, _) in DAC_KINDS.items()}
+    rows = tuple((titles[kind], f"{count:,}") for kind, count in kinds.items())
     return Measurement(
         data=kinds,
         lines=(),

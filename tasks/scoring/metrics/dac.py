@@ -50,19 +50,17 @@ class _Answer(NamedTuple):
 def dac_figures(
     scores: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
 ) -> dict[str, Value]:
-    """Compute DAC's figures by name; none where no question was corrected by decomposition.
+    """Compute DAC's figures by name; {} where DAC's correction ran on no question.
 
-    - `dac/linking_tables/`, `dac/linking_columns/`: linked entities against those that the gold uses, over all
-      questions: `precision` of all linked, `recall` of all used, `f1`; `macro_...`: their means over questions, as in
-      the paper (Table 5, which compares with people's labels and not with the gold SQL), where a question counts 1 if
-      nothing was to be linked and nothing was. Absent where no question was linked.
-    - `dac/parsed_skeleton`: questions whose parsed skeleton is the gold's, of all. Absent where none was parsed.
-    - `dac/right_of_right_subtasks`: right final answers, of the questions whose linked entities and parsed skeleton are
-      the gold's. Absent where either was not asked for.
-    - `dac/before/`, `dac/after/`: of the SQL that came in and that went out, questions with the gold's `skeleton`, of
-      all; right answers, of those with the gold's entities and skeleton (`right_of_right_parts`); wrong answers by
-      DAC's kinds of error (`errors_...`).
-    - `dac/corrections/KIND_OUTCOME`: corrections that were asked for.
+    - `dac/linking_tables/`, `dac/linking_columns/`: `precision`, `recall` and `f1` of the linked entities, against
+      those that the gold uses, over all questions together. `macro_...`: their means over questions, as in the paper
+      (Table 5, which compares with people's labels and not with the gold SQL); a question counts 1 if nothing was to be
+      linked and nothing was. Absent if entity linking did not run.
+    - `dac/parsed_skeleton`: share of questions whose parsed skeleton is the gold's. Absent if no skeleton was parsed.
+    - `dac/right_of_right_subtasks`: share of right final answers among the questions whose linked entities and parsed
+      skeleton are the gold's. Absent if either sub-task did not run.
+    - `dac/before/`, `dac/after/`: figures of the SQL before and after the correction, see `_parts`.
+    - `dac/corrections/KIND_OUTCOME`: number of corrections of this kind with this outcome.
 
     A question that failed before a sub-task, or whose reply was unreadable, counts as linked or parsed to nothing.
     Questions without a database are left out.
@@ -80,12 +78,13 @@ def dac_figures(
     if parsed:
         figures["dac/parsed_skeleton"] = Ratio(sum(map(_right_skeleton, rows)), len(rows))
     if linked and parsed:
-        solved = [
-            is_right(row.score.final, rule)
+        right_subtasks = [
+            row
             for row in rows
             if _right_skeleton(row) and row.alignment and row.alignment.entities == row.entities
         ]
-        figures["dac/right_of_right_subtasks"] = Ratio(sum(solved), len(solved))
+        right_answers = sum(is_right(row.score.final, rule) for row in right_subtasks)
+        figures["dac/right_of_right_subtasks"] = Ratio(right_answers, len(right_subtasks))
     figures |= _parts("before", rows, [_before(row, rule) for row in rows])
     answers = [
         _Answer(row.score.outcome.sql, is_right(row.score.final, rule), classify(row.score, rule, row.schema))
@@ -108,14 +107,16 @@ def _row(score: QuestionScore, schema: Schema) -> _Row:
         schema=schema,
         entities=used_elements(score.gold_sql, schema),
         skeleton=gold_skeleton(score.gold_sql, schema.dialect).skeleton,
-        alignment=next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
-        parsed=next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
+        alignment=_first_value(score, "entity_linking", _ALIGNMENT),
+        parsed=_first_value(score, "skeleton_parsing", _PARSED),
     )
 
 
-def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[Any]]) -> dict[str, Value]:
-    """Return precision, recall and F1 of linked tables or columns, over all of them and averaged over questions."""
-    pairs = [(part(row.entities), part(row.alignment.entities) if row.alignment else set()) for row in rows]
+def _entities(kind: str, rows: Sequence[_Row], of_kind: Callable[[Entities], set[Any]]) -> dict[str, Value]:
+    """Return precision, recall and F1 of linked "tables" or "columns", over all questions and as means of questions."""
+    golds = [of_kind(row.entities) for row in rows]
+    links = [of_kind(row.alignment.entities) if row.alignment else set() for row in rows]
+    pairs = list(zip(golds, links, strict=True))
     right = sum(len(gold & linked) for gold, linked in pairs)
     precision = Ratio(right, sum(len(linked) for _, linked in pairs))
     recall = Ratio(right, sum(len(gold) for gold, _ in pairs))
@@ -126,7 +127,7 @@ def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[An
     recalls = [_share(len(gold & linked), len(gold), empty=not linked) for gold, linked in pairs]
     macro = {"precision": precisions, "recall": recalls, "f1": list(map(_f1, precisions, recalls))}
     figures |= {f"macro_{figure}": Ratio(sum(values), len(rows)) for figure, values in macro.items()}
-    return {f"dac/linking_{name}/{figure}": value for figure, value in figures.items()}
+    return {f"dac/linking_{kind}/{figure}": value for figure, value in figures.items()}
 
 
 def _f1(precision: float, recall: float) -> float:
@@ -160,19 +161,23 @@ def _before(row: _Row, rule: str) -> _Answer:
 
 
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
-    """Return the figures of answers `when`, "before" or "after" the correction, against the gold's two parts."""
-    skeletons = right_parts = right = 0
+    """Return the figures of the answers "before" or "after" the correction (`when`).
+
+    They are the share with the gold's skeleton, the share of right answers among those with the gold's skeleton and
+    entities (`right_of_right_parts`), and the number of wrong answers by DAC's kinds of error.
+    """
+    right_skeletons = right_parts = right_answers = 0
     for row, answer in zip(rows, answers, strict=True):
         sql = answer.sql
         if sql is not None and row.skeleton is not None and skeleton(sql, row.schema.dialect) == row.skeleton:
-            skeletons += 1
-            if used_elements(sql, row.schema) == row.entities:  # both parts, skeleton and entities, are right
+            right_skeletons += 1
+            if used_elements(sql, row.schema) == row.entities:
                 right_parts += 1
-                right += answer.right
+                right_answers += answer.right
     errors = dac_counts(answer.causes for answer in answers if not answer.right)
     return {
-        f"dac/{when}/skeleton": Ratio(skeletons, len(rows)),
-        f"dac/{when}/right_of_right_parts": Ratio(right, right_parts),
+        f"dac/{when}/skeleton": Ratio(right_skeletons, len(rows)),
+        f"dac/{when}/right_of_right_parts": Ratio(right_answers, right_parts),
         **{f"dac/{when}/errors_{kind}": count for kind, count in errors.items()},
     }
 
@@ -185,6 +190,10 @@ def stage_values(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> l
         if record.stage == stage and not record.error and split_label(record.label)[1] in (None, 1)
     )
     return [adapter.validate_python(value) for value in values if value is not None]
+
+
+def _first_value(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> T | None:
+    return next(iter(stage_values(score, stage, adapter)), None)
 
 
 EXECUTES = ("ok", "empty")
@@ -217,9 +226,9 @@ def _lines(values: Mapping[str, Value]) -> Iterator[str]:
     """Yield a line of headline figures for each system that took part."""
     for system in ("dac/", "sea/"):
         parts = [
-            f"{text} {_written(name, value)}"
+            f"{text} {_written(name, values[name])}"
             for name, text in HEADLINE.items()
-            if name.startswith(system) and (value := values.get(name)) is not None
+            if name.startswith(system) and name in values
         ]
         if parts:
             yield ", ".join(parts)
@@ -246,12 +255,12 @@ def _table(values: Mapping[str, Value]) -> Table:
 
 
 def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
-    """Compute SEA-SQL's figures by name; a refinement that no question reached has none.
+    """Compute SEA-SQL's figures by name; there is none of a stage that no question reached.
 
-    - `sea/bias_elimination/`: questions that the eliminator was `asked` about; of those, `changed` and `kept` (it gave
-      no usable answer); of all, `fixed` and `broken`.
-    - `sea/execution_adjustment/`: questions whose SQL failed to execute, `failing_before` and `failing_after`, of all;
-      questions `adjusted` in at least one round, `fixed`, `broken`, and by `rounds_N`.
+    - `sea/bias_elimination/`: numbers of questions: `asked` of the eliminator; `changed` by it, or `kept` as they were
+      because it gave no usable answer; `fixed` and `broken` by it.
+    - `sea/execution_adjustment/`: shares of questions whose SQL fails to execute, `failing_before` and `failing_after`;
+      numbers of questions `adjusted` in at least one round, `fixed`, `broken`, and adjusted in N rounds, `rounds_N`.
 
     A question that failed before the adjustment counts as one whose SQL does not execute. Questions without a database
     are left out.
@@ -266,11 +275,8 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     """Count the questions for which SEA-SQL called its eliminator, and those whose SQL this changed."""
-    outcomes = Counter(
-        elimination.outcome
-        for score in scored
-        for elimination in stage_values(score, ELIMINATION, _ELIMINATION)[:1]
-    )
+    eliminations = [_first_value(score, ELIMINATION, _ELIMINATION) for score in scored]
+    outcomes = Counter(elimination.outcome for elimination in eliminations if elimination is not None)
     if not outcomes:
         return {}
     counts = {"asked": outcomes.total(), "changed": outcomes["changed"], "kept": outcomes["kept"]}
@@ -279,12 +285,13 @@ def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]
 
 def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
     """Return how often SQL failed before and after SEA-SQL's execution adjustment, and the rounds that it took."""
-    reached = [value for score in scored for value in stage_values(score, ADJUSTMENT, _CORRECTION)[:1]]
-    if not reached:
+    by_question = [_first_value(score, ADJUSTMENT, _CORRECTION) for score in scored]
+    corrections = [correction for correction in by_question if correction is not None]
+    if not corrections:
         return {}
-    executing_before = sum(correction.before in EXECUTES for correction in reached)
-    executing_after = sum(correction.after in EXECUTES for correction in reached)
-    rounds = Counter(correction.rounds for correction in reached if correction.rounds)
+    executing_before = sum(correction.before in EXECUTES for correction in corrections)
+    executing_after = sum(correction.after in EXECUTES for correction in corrections)
+    rounds = Counter(correction.rounds for correction in corrections if correction.rounds)
     return {
         "failing_before": Ratio(len(scored) - executing_before, len(scored)),
         "failing_after": Ratio(len(scored) - executing_after, len(scored)),
@@ -295,14 +302,15 @@ def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, Value]:
-    """Count the questions that a stage fixed and broke; names of stages begin with their number, `3_adjustment`."""
+    """Count the questions that a stage fixed and broke, of those on which it ran after another stage."""
     before, after = [], []
     for score in scored:
-        names = list(score.stages)
-        position = next((index for index, name in enumerate(names) if name.partition("_")[2] == stage), 0)
-        if position:  # the stage ran, and another one before it
-            before.append(is_right(score.stages[names[position - 1]], rule))
-            after.append(is_right(score.stages[names[position]], rule))
+        numbered = list(score.stages)  # "3_execution_adjustment"
+        names = [name.partition("_")[2] for name in numbered]
+        position = names.index(stage) if stage in names else None
+        if position:
+            before.append(is_right(score.stages[numbered[position - 1]], rule))
+            after.append(is_right(score.stages[numbered[position]], rule))
     fixed, broken = flips(before, after)
     return {"fixed": fixed, "broken": broken}
 
@@ -315,8 +323,8 @@ FROM_LINK = "augmented_sql"
 def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
     """Count the questions with every gold column linked, or the SQL made from the link right; None without linking.
 
-    The link is "both" (of both directions), else the last one. Without a stage `augmented_sql`, the final answer is
-    taken for the SQL made from it.
+    The link is the one named "both" (the union of both directions) if there is one, else the last one. Without a stage
+    `augmented_sql`, the SQL made from the link is the final answer.
     """
     links = link_names(run.link_rows, run.schemas)
     if not links:

@@ -65,9 +65,10 @@ def efficiency(run: ScoredRun) -> Measurement | None:
     total = score(run.scored)
     further: dict[str, Value] = {"ves/measured": total["measured"]}
     for name in SCORES:
-        if spread := total[name]:
-            further |= {f"ves/{name}": spread["mean"]}
-            further |= {f"ves/{name}_{bound}": spread[bound] for bound in ("low", "high")}
+        over_trials = total[name]  # mean, low and high; None without questions
+        if over_trials:
+            further |= {f"ves/{name}": over_trials["mean"]}
+            further |= {f"ves/{name}_{bound}": over_trials[bound] for bound in ("low", "high")}
     for name in ("ves_steps", *(f"{name}_median" for name in SCORES)):
         if total[name] is not None:
             further[f"ves/{name}"] = total[name]
@@ -129,14 +130,14 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, An
 
     - `ves`: valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching.
     - `ves_fetched`: VES of the time of executing and fetching.
-    - `r_ves`: its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it.
+    - `r_ves`: its successor with rewards in steps, of the time of executing and fetching, as BIRD's evaluator does it.
     - `ves_steps`: VES of virtual-machine steps, the same at every repetition; None where some were not counted.
     - `..._median`: the first three from each answer's median ratio over all measurements.
 
     The first three are objects: `mean`, `low` and `high` of the trials.
     """
 
-    def of_all(scores: Iterable[float]) -> float | None:
+    def percent_of_questions(scores: Iterable[float]) -> float | None:
         return 100 * sum(scores) / questions if questions else None
 
     spreads: dict[str, Any] = {}
@@ -147,13 +148,13 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, An
         of_trials = of_trials or [0.0]  # no answer is right
         spread = {"mean": fmean(of_trials), "low": min(of_trials), "high": max(of_trials)}
         spreads[name] = spread if questions else None
-        medians[f"{name}_median"] = of_all(score([_median(trials)]) for trials in measured)
+        medians[f"{name}_median"] = percent_of_questions(score([_median(trials)]) for trials in measured)
     steps = [timing.step_ratio for timing in timings if timing.step_ratio is not None]
     return {
         "questions": questions,
         "measured": len(timings),
         **spreads,
-        "ves_steps": of_all(map(sqrt, steps)) if len(steps) == len(timings) else None,
+        "ves_steps": percent_of_questions(map(sqrt, steps)) if len(steps) == len(timings) else None,
         **medians,
     }
 

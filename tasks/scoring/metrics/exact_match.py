@@ -26,11 +26,11 @@ def exact_match(run: ScoredRun) -> Measurement | None:
     if not run.exact_match:
         return None
     compared = _compare_all(run)
-    by_hardness = {
-        name: Ratio(sum(matches), len(matches))
-        for name in (*HARDNESS, UNGRADED)
-        if (matches := [match.by_meaning for match in compared.values() if match.hardness == name])
-    }
+    by_hardness: dict[str, Ratio] = {}
+    for hardness in (*HARDNESS, UNGRADED):
+        matches = [match.by_meaning for match in compared.values() if match.hardness == hardness]
+        if matches:
+            by_hardness[hardness] = Ratio(sum(matches), len(matches))
     total = Ratio(sum(match.by_meaning for match in compared.values()), len(run.scored))
     return Measurement(
         total,
@@ -49,7 +49,7 @@ def exact_match(run: ScoredRun) -> Measurement | None:
 
 @metric("Exact set match, official parser", order=51)
 def exact_match_official(run: ScoredRun) -> Measurement | None:
-    """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""
+    """Match as the official evaluator does (`tasks.sql.spider_match`), and list where `exact_match` (here) differs."""
     if not run.exact_match:
         return None
     compared = _compare_all(run)
@@ -58,19 +58,19 @@ def exact_match_official(run: ScoredRun) -> Measurement | None:
     here_only = [name for name, officially in matched_here.items() if officially is False]
     there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
     total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
-    apart = "".join(
-        f"; {counted(len(ids), 'match')} {why}: {shorten(ids, MAX_IDS)}"
-        for ids, why in (
-            (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
-            (here_only, "here only, it compares nested queries as they are written"),
-            (
-                there_only,
-                "there only, it ignores what follows a compared column (OR, LEFT) or the query, and takes columns with "
-                "the same foreign key for one",
-            ),
-        )
-        if ids
+    differences = (
+        (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
+        (here_only, "here only, it compares nested queries as they are written"),
+        (
+            there_only,
+            "there only, it ignores what follows a compared column (OR, LEFT) or the query, and takes columns with "
+            "the same foreign key for one",
+        ),
     )
+    clauses_on_differences = "".join(
+        f"; {counted(len(ids), 'match')} {why}: {shorten(ids, MAX_IDS)}" for ids, why in differences if ids
+    )
+    line = f"Exact set match, official parser: {percent(total)} ({counts(total)}){clauses_on_differences}"
     return Measurement(
         total,
         by_question={name: bool(match.officially) for name, match in compared.items()},
@@ -85,7 +85,7 @@ def exact_match_official(run: ScoredRun) -> Measurement | None:
             "matches_here_only": here_only,
             "matches_there_only": there_only,
         },
-        lines=(f"Exact set match, official parser: {percent(total)} ({counts(total)}){apart}",),
+        lines=(line,),
     )
 
 
@@ -130,7 +130,7 @@ def match_by_meaning(predicted: str | None, gold: str, schema: Schema) -> bool:
 
 
 def _match(predicted: Clauses, gold: Clauses) -> bool:
-    """Compare two queries; a query within a condition must be the same, one behind a set operation must match."""
+    """Compare two queries: queries within conditions must be equal, and those after UNION and the like must match."""
     return (
         Counter(predicted.select) == Counter(gold.select)
         and Counter(predicted.tables) == Counter(gold.tables)

@@ -34,6 +34,7 @@ def disagreements(run: ScoredRun) -> Measurement:
             differing.append({"question_id": row.question.id, "right": right, "wrong": wrong})
     ids = [question["question_id"] for question in differing]
     line = f"The rules disagree on {counted(len(ids), 'question')}: {shorten(ids, MAX_IDS)}"
+    left_out = and_more(differing, MAX_ROWS)
     table = Table(
         "Where the rules disagree",
         ("question", "right under", "wrong under"),
@@ -41,7 +42,7 @@ def disagreements(run: ScoredRun) -> Measurement:
             (question["question_id"], ", ".join(question["right"]), ", ".join(question["wrong"]))
             for question in differing[:MAX_ROWS]
         ),
-        f"{rest}: `--json` lists all" if (rest := and_more(differing, MAX_ROWS)) else "",
+        f"{left_out}: `--json` lists all" if left_out else "",
     )
     return Measurement(
         further={"questions/rules_disagree": len(differing)},
@@ -59,7 +60,8 @@ def spider_postprocessed(run: ScoredRun) -> Measurement | None:
     changed = {}
     for row in run.scored:
         schema = run.schemas.get(row.question.database_id)
-        if schema and row.outcome.sql and (changes := changes_of(row.outcome.sql, schema.dialect)):
+        changes = changes_of(row.outcome.sql, schema.dialect) if schema and row.outcome.sql else ()
+        if changes:
             changed[row.question.id] = "; ".join(changes)
     line = (
         f"Under the rule spider, {counted(len(changed), 'SQL')} executed as the official evaluator writes it "
@@ -74,7 +76,7 @@ def spider_postprocessed(run: ScoredRun) -> Measurement | None:
 
 
 def changes_of(sql: str, dialect: str) -> tuple[str, ...]:
-    """Say what is changed in a SQL, DISTINCT apart.
+    """Return what the rule "spider" changes in a SQL before it is executed, except that it strips DISTINCT.
 
     >>> changes_of("SELECT a FROM t WHERE b > = 2; and more", "sqlite")
     ('"> =" became ">="', 'the text after the first ; was left out')
@@ -117,8 +119,8 @@ def overlap(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def compare_results(session: "SqlSession", gold_sql: str, sql: str, timeout_s: float) -> float | None:
-    """Execute gold and prediction inside a worker, and compare their rows; None if the gold does not finish."""
+def soft_f1_in_worker(session: "SqlSession", gold_sql: str, sql: str, timeout_s: float) -> float | None:
+    """Execute gold and prediction inside a worker and return Soft-F1; None if the gold does not finish."""
     gold = session.run_known(gold_sql, timeout_s=timeout_s)
     result = session.run_known(sql, timeout_s=timeout_s)
     if not gold.ok:
@@ -135,10 +137,9 @@ async def measure_soft_f1(
     if not sql or sql.isspace():
         return 0.0
     try:
-        value: float | None = await workers.call(
-            compare_results, database, gold_sql, sql, timeout_s, timeout_s=2 * timeout_s
-        )
-    except WorkerLost:
+        job = (soft_f1_in_worker, database, gold_sql, sql, timeout_s)
+        value: float | None = await workers.call(*job, timeout_s=2 * timeout_s)  # two queries
+    except WorkerLost:  # by the gold or by the prediction
         finishes = (await workers.execute(database, gold_sql, rows=0, timeout_s=timeout_s)).ok
         return 0.0 if finishes else None
     return value

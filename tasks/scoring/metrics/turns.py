@@ -64,25 +64,25 @@ class Agent:
 def turns(run: ScoredRun) -> Measurement | None:
     """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
 
-    All shares are over the scored questions, those without a turn among them: a question that failed has no right SQL.
-    A question that ends before a turn has its last SQL there. `fixed` and `broken` are against the turn before. Cost up
-    to a turn is the mean over the questions that have a turn, and unknown (None) if it is unknown of any turn.
+    All shares are over the scored questions, including those without a turn: a question that failed has no right SQL.
+    In the curve, a question that has ended keeps its last SQL, and `fixed` and `broken` compare with the turn before.
+    The cost up to a turn is the mean over the questions with a turn; None (unknown) if that of any turn is unknown.
     """
     by_question = {row.question.id: _agent(row, run) for row in run.scored}
-    lost = [id_ for id_, agent in by_question.items() if agent.lost]
+    lost_ids = [id_ for id_, agent in by_question.items() if agent.lost]
     agents = tuple(by_question.values())
     lengths = [len(agent.turns) for agent in agents]
     longest = max(lengths, default=0)
     if not longest:  # no turn, or every first one failed
         return None
     mean_turns = Ratio(sum(lengths), len(agents))
-    notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
-    # The file of a trajectory has no reasons.
-    reasons = (note.removeprefix(NOT_SUBMITTED) for note in notes)
+    # why agents submitted no answer; agents whose trajectory was read from a file have no such note
+    notes = [note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED)]
+    reasons = [note.removeprefix(NOT_SUBMITTED) for note in notes]
     calls = [call for agent in agents for call in agent.calls]
     costs = [cost for agent in agents for cost in agent.costs]
     # A call has the kind of its error, "" for none, None where a trajectory does not say.
-    unknown = any(call["error"] is None for call in calls)
+    errors_unknown = any(call["error"] is None for call in calls)
     errors = Counter(call["error"] for call in calls if call["error"])
     queries = sum(bool(call["sql"]) for call in calls)
     shown_turns = dict.fromkeys((*range(1, min(longest, MAX_POINTS) + 1), longest))
@@ -91,10 +91,10 @@ def turns(run: ScoredRun) -> Measurement | None:
         "most": longest,
         "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in agents),
         "not_submitted": dict(Counter(reasons).most_common()),
-        "lost": _share(agent.lost for agent in agents) | {"questions": lost},
+        "lost": _share(agent.lost for agent in agents) | {"questions": lost_ids},
         "tool_calls": len(calls),
-        "tool_errors": None if unknown else asdict(Ratio(errors.total(), len(calls))),
-        "tool_errors_by_kind": None if unknown else dict(errors.most_common()),
+        "tool_errors": None if errors_unknown else asdict(Ratio(errors.total(), len(calls))),
+        "tool_errors_by_kind": None if errors_unknown else dict(errors.most_common()),
         "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in agents), queries)),
         "input_tokens_per_turn": _mean([cost["input"] for cost in costs]),
         "output_tokens_per_turn": _mean([cost["output"] for cost in costs]),
@@ -105,12 +105,13 @@ def turns(run: ScoredRun) -> Measurement | None:
     further: dict[str, Value] = {
         "turns/mean": mean_turns,
         "turns/most": longest,
-        "turns/lost": Ratio(len(lost), len(agents)),
+        "turns/lost": Ratio(len(lost_ids), len(agents)),
         "turns/submitted": Ratio.of(data["submitted"]),
         "turns/tool_calls": len(calls),
         "turns/repeated_queries": Ratio.of(data["repeated_queries"]),
-        **({"turns/tool_errors": Ratio.of(data["tool_errors"])} if data["tool_errors"] else {}),
     }
+    if not errors_unknown:
+        further["turns/tool_errors"] = Ratio.of(data["tool_errors"])
     return Measurement(
         by_question={id_: len(agent.turns) for id_, agent in by_question.items()},
         further=further,
@@ -122,16 +123,8 @@ def turns(run: ScoredRun) -> Measurement | None:
 
 def turn_table(data: Mapping[str, Any]) -> Table:
     """Return a table of `data`, the metric's object in the summary: the score if the agent stops after some turns."""
-    header = (
-        "stopped after turn",
-        "EX",
-        "right",
-        "95 % interval",
-        "fixed",
-        "broken",
-        "still running",
-        "cost per question",
-    )
+    counted_headers = ("fixed", "broken", "still running")
+    header = ("stopped after turn", "EX", "right", "95 % interval", *counted_headers, "cost per question")
     rows = (
         (
             str(point["turn"]),
@@ -162,26 +155,24 @@ def curve_in_words(data: Mapping[str, Any]) -> str:
 
 
 def cost_in_words(point: Mapping[str, Any]) -> str:
-    """Return what a question cost up to a point of the curve: money, else tokens, else unknown.
-
-    Where it cost 0 dollars, the tokens are returned, if their number is known.
+    """Return what a question cost up to a point of the curve: money, tokens where it was free of charge, or unknown.
 
     >>> cost_in_words({"usd": 0.0, "tokens": None}), cost_in_words({"usd": 0.0, "tokens": 12})
     ('$0.0000', '12 tokens')
     """
     usd, tokens = point["usd"], point["tokens"]
-    if usd or (usd is not None and tokens is None):
-        return money(usd)
-    return "unknown" if tokens is None else f"{tokens:,.0f} tokens"
+    if usd is None and tokens is None:
+        return "unknown"
+    return money(usd) if usd or tokens is None else f"{tokens:,.0f} tokens"
 
 
 def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     """Return what the agent did about a question; of several agents (candidates), only the first one's turns."""
-    records = [
-        record
-        for record in row.outcome.stages
-        if record.stage == TURN and record.value and split_label(record.label)[1] in (None, 1)
-    ]
+    records = []
+    for record in row.outcome.stages:
+        _, candidate = split_label(record.label)  # None where there is only one agent
+        if record.stage == TURN and record.value and candidate in (None, 1):
+            records.append(record)
     schema = run.schemas.get(row.question.database_id)
     return Agent(
         turns=tuple(record.value for record in records),
@@ -209,8 +200,8 @@ def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
     right = [agent.right_after(turn) for agent in agents]
     before = [agent.right_after(turn - 1) for agent in agents] if turn > 1 else None
     fixed, broken = flips(before, right) if before else (None, None)
-    begun = [agent for agent in agents if agent.turns]
-    spent = {unit: total([agent.spent(turn, unit) for agent in begun]) for unit in ("usd", "tokens")}
+    with_turns = [agent for agent in agents if agent.turns]
+    spent = {unit: total([agent.spent(turn, unit) for agent in with_turns]) for unit in ("usd", "tokens")}
     return {
         "turn": turn,
         **asdict(Ratio(sum(right), len(agents))),
@@ -218,7 +209,7 @@ def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
         "fixed": fixed,
         "broken": broken,
         "running": sum(len(agent.turns) >= turn for agent in agents),
-        **{unit: None if value is None else value / len(begun) for unit, value in spent.items()},
+        **{unit: None if value is None else value / len(with_turns) for unit, value in spent.items()},
     }
 
 
