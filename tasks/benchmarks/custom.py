@@ -39,27 +39,27 @@ def make_benchmark(
 ) -> MadeBenchmark:
     """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
-    Everything is read and checked before anything is written. Databases of SQLite are copied, those of another
-    engine stay where they are. `rule` is the comparison rule, as in `benchmark.rule`. The gold SQL of a question is in
-    the first of the columns `sql_names` that it has.
+    Everything is read and checked before anything is written. SQLite databases are copied; databases of another
+    engine stay where they are, and the YAML file has their URL. `rule` is the comparison rule, as in `benchmark.rule`.
+    `sql_names` are the columns that may hold the gold SQL of a question; the first that it has counts.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")
     databases = _databases(database_paths)
     engine = engine_of(next(iter(databases.values())))
-    url = "" if engine.copied else _url(databases)
+    url = "" if engine.copied else _common_url(databases)
     rows = list(read_objects(question_file))
     questions = [_question(row, tuple(databases), sql_names) for row in rows]
     if not questions:
         raise DataError(f"{question_file} holds no question.")
-    _demand_ids(rows, questions)
+    _demand_unique_ids(rows, questions)
     folder = output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    copied = databases if engine.copied else {}
-    for identity, location in copied.items():
-        target = folder / "dev_databases" / identity / f"{identity}.sqlite"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(location.path, target)
+    if engine.copied:
+        for name, location in databases.items():
+            target = folder / "dev_databases" / name / f"{name}.sqlite"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
         "description": f"{counted(len(questions), 'question')} of {question_file.name}",
@@ -124,10 +124,10 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
     cells = {name: value for name, value in row.content.items() if not isinstance(value, dict)}
     row = replace(row, content=cells)
     empty, missing = [], []
-    for names in (("question",), sql_names):
-        present = [name for name in names if name in cells]
+    for alternatives in (("question",), sql_names):
+        present = [name for name in alternatives if name in cells]
         if not present:
-            missing.append(" or ".join(names))
+            missing.append(" or ".join(alternatives))
         elif not any(cells[name] for name in present):
             empty.append(present[0])
     if missing:
@@ -147,8 +147,7 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
             f"given are {', '.join(databases)}."
         )
     golds = row.texts(sql_names)
-    difficulty = row.optional_text("difficulty")
-    return {
+    question = {
         "question_id": str(row.position) if row.first(ID_NAMES) is None else row.question_id,
         "db_id": database,
         "question": row.text(["question"]),

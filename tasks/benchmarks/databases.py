@@ -21,13 +21,13 @@ def open_benchmark_database(
 
     Generated descriptions are read from the working folder; without one they are left out.
     """
-    entry = benchmark.schemas.get(database_id)
+    schema = benchmark.schemas.get(database_id)
     return open_database(
         benchmark.location(database_id),
         database_id,
         sample_rows=sample_rows,
         descriptions=column_descriptions(benchmark, database_id, home),
-        foreign_keys=entry.foreign_keys if entry else (),
+        foreign_keys=schema.foreign_keys if schema else (),
     )
 
 
