@@ -141,6 +141,10 @@ def read_keys(
     return tuple(read_key(item, official, settings, places) for item in settings.answer_keys)
 
 
+def _all_golds(split: Split, question_id: str) -> tuple[str, ...]:
+    return (split.gold[question_id], *split.further_gold.get(question_id, ()))
+
+
 def read_key(item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths) -> AnswerKey:
     """Read one item of `benchmark.answer_keys`: a file or another benchmark, perhaps with `name=` before it.
 
@@ -181,7 +185,7 @@ def _read_benchmark(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."
         ) from None
-    if other.has_dialects:  # it has golds in several
+    if other.has_dialects:  # it has a file of golds per dialect: take that of the benchmark, if it states one
         other = other.model_copy(update={"dialect": settings.dialect or other.dialect})
     if official.dialect and other.dialect and other.dialect != official.dialect:
         raise ConfigurationError(
@@ -223,13 +227,15 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
         try:
             entry = KeyEntry.model_validate(item)
         except ValidationError as error:
-            problems += [f"{where}: {problem}" for problem in _problems_in_words(error, item)]
+            problems += [f"{where}: {problem}" for problem in _validation_problems(error, item)]
             continue
-        faults = [f"{where}: {problem}" for problem in _problems(entry, official)]
+        entry_problems = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
         if entry.question_id in entries:
-            faults.append(f"{where}: the question has a correction above; put all of its SQL into one")
-        problems += faults
-        if not faults:
+            entry_problems.append(
+                f"{where}: the question has a correction above; put all of its SQL into one"
+            )
+        problems += entry_problems
+        if not entry_problems:
             entries[entry.question_id] = entry
     return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
 

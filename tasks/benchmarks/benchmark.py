@@ -90,13 +90,14 @@ class Benchmark(Split):
         """Return the schemas of training databases, as far as the benchmark's files describe them, without samples.
 
         From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
-        that neither describes is absent.
+        is absent if neither describes it, or the description has no table.
         """
-        distinct = dict.fromkeys(names)
-        schemas = {name: self.schemas[name] for name in distinct if name in self.schemas}
-        if absent := [name for name in distinct if name not in schemas]:
-            ddl = self._training_ddl
-            schemas |= {name: schema_from_ddl(name, ddl[name]) for name in absent if name in ddl}
+        schemas = {}
+        for name in names:
+            if name in self.schemas:
+                schemas[name] = self.schemas[name]
+            elif name not in schemas and name in self._training_ddl:
+                schemas[name] = schema_from_ddl(name, self._training_ddl[name])
         return {name: schema for name, schema in schemas.items() if schema.tables}
 
     @cached_property

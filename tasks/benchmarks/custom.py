@@ -101,9 +101,10 @@ def _databases(paths: Sequence[str]) -> dict[str, Location]:
     return databases
 
 
-def _url(databases: dict[str, Location]) -> str:
-    """Return the one URL of all databases of a benchmark that are not copied, with `{database}` for their names."""
+def _common_url(databases: dict[str, Location]) -> str:
+    """Return the URL of all databases of a benchmark, with `{database}` in the place of a database's name."""
     engine = engine_of(next(iter(databases.values())))
+    # the address of a database on a server is a URL already, that of a file is its path
     scheme = "" if engine.server else f"{engine.schemes[0]}:///"
     urls = []
     for name, location in databases.items():
@@ -120,7 +121,8 @@ def _url(databases: dict[str, Location]) -> str:
 
 
 def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> dict[str, Any]:
-    """Return a question as BIRD writes it; Spider's object `sql` beside the text `query` is left out."""
+    """Return a question as an object of BIRD's dev.json, after checking that its row has all that is needed."""
+    # Spider has the parsed query as an object under "sql", beside its text under "query"
     cells = {name: value for name, value in row.content.items() if not isinstance(value, dict)}
     row = replace(row, content=cells)
     empty, missing = [], []
@@ -147,17 +149,19 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
             f"given are {', '.join(databases)}."
         )
     golds = row.texts(sql_names)
-    question = {
+    question: dict[str, Any] = {
         "question_id": str(row.position) if row.first(ID_NAMES) is None else row.question_id,
         "db_id": database,
         "question": row.text(["question"]),
         "evidence": row.optional_text("evidence") or "",
         "SQL": golds[0] if len(golds) == 1 else golds,
-        **({"difficulty": difficulty} if difficulty else {}),
     }
+    if difficulty := row.optional_text("difficulty"):
+        question["difficulty"] = difficulty
+    return question
 
 
-def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
+def _demand_unique_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
     rows_by_id: dict[str, Row] = {}
     for row, question in zip(rows, questions, strict=True):
         key = question["question_id"]

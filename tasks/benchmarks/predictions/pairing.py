@@ -28,15 +28,21 @@ def about_pairing(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benc
     with the gold, by more than `BETTER`.
     """
     likeness = _likeness(sqls, benchmark.gold)
-    use_ids = "Name them question_id, one for each prediction."
-    if file.reading.by_position:
-        use_ids = "Leave out --by-position."
     by_id = {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
-    in_order = zip(benchmark.questions, _in_order(file, benchmark), strict=False)
+    entries_in_order = _in_order(file, benchmark)  # empty if there is not one for each question
+    in_order = zip(benchmark.questions, entries_in_order, strict=False)
     by_position = {question.id: entry.sql for question, entry in in_order if entry.sql}
-    use_positions = "--by-position reads them so."
-    for way, pairing, advice in (("question id", by_id, use_ids), ("position", by_position, use_positions)):
-        if (other_likeness := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
+    if file.reading.by_position:
+        id_advice = "Leave out --by-position."
+    else:
+        id_advice = "Name them question_id, one for each prediction."
+    others = (
+        ("question id", by_id, id_advice),
+        ("position", by_position, "--by-position reads them so."),
+    )
+    for way, pairing, advice in others:
+        other_likeness = _likeness(pairing, benchmark.gold)
+        if other_likeness > likeness + BETTER:
             return (
                 f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
                 f"{other_likeness:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice}",
@@ -84,15 +90,18 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     they are positions, as in BIRD mini-dev's published outputs, if the databases that the file names are those of the
     questions at these positions, and not those of the questions with these ids.
     """
-    pairs, note = _paired(file, benchmark)
+    pairs, pairing_note = _paired(file, benchmark)
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
     sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
-    official_way = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
-    why_unwrapped = "--unwrap" if file.reading.unwrap else official_way
+    why_unwrapped = ""  # "": the SQL is taken as it is written
+    if file.reading.unwrap:
+        why_unwrapped = "--unwrap"
+    elif benchmark.settings.rule == "subset":
+        why_unwrapped = "as Spider 2.0's evaluator does"
     sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if why_unwrapped else sql_by_id
     gold = benchmark.gold
-    copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
+    copies = sum(sql.split() == gold.get(name, "").split() for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
     copies_gold = len(sqls) >= MIN_PREDICTIONS and copies > MAX_GOLD_SHARE * len(sqls)
     about_gold = (
@@ -100,16 +109,16 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         "place of predictions? --sql-column names another column. The run is not ranked."
     )
     notes = (
-        *([note] if note else []),
+        pairing_note,
         *about_wrapping(sql_by_id.values(), why_unwrapped),
-        *([about_gold] if copies_gold else []),
+        about_gold if copies_gold else "",
         *about_pairing(file, sqls, benchmark),
     )
-    return Predictions(file, sqls, notes, copies_gold)
+    return Predictions(file, sqls, tuple(note for note in notes if note), copies_gold)
 
 
 def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
-    """Return questions with their predictions, and what a user should know about the pairing."""
+    """Return questions with their predictions, and what a user should know about the pairing; "" for nothing."""
     if file.format == "lines":
         return _by_line(file, benchmark), ""
     if file.reading.by_position:
@@ -125,25 +134,34 @@ def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[PredictionEntry]:
     """Return the predictions in the order of the questions; () where there is not one for each.
 
-    The position of a prediction is its place in the file, but its key in BIRD's form, both from 0.
+    Positions count from 0. In BIRD's form the key of a prediction is its position, elsewhere its place in the file.
     """
-    by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     if file.format == "bird":
         by_position = {entry.question_id or "": entry for entry in file.entries}
+    else:
+        by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     positions = [str(position) for position in range(len(benchmark.questions))]
-    return [by_position[position] for position in positions] if by_position.keys() == set(positions) else ()
+    if by_position.keys() != set(positions):
+        return ()
+    return [by_position[position] for position in positions]
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
     """Return whether the databases that a file names fit its keys only if these are positions, and not question ids."""
     entries = {entry.question_id: entry for entry in file.entries}
     in_order = _in_order(file, benchmark)
+    if not in_order:
+        return False
 
-    def agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
-        return all(entry and (entry.database_id or "").lower() == q.database_id.lower() for q, entry in pairs)
+    def databases_agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
+        return all(
+            entry and (entry.database_id or "").lower() == question.database_id.lower()
+            for question, entry in pairs
+        )
 
     by_id = ((question, entries.get(question.id)) for question in benchmark.questions)
-    return bool(in_order) and not agree(by_id) and agree(zip(benchmark.questions, in_order, strict=True))
+    by_position = zip(benchmark.questions, in_order, strict=True)
+    return not databases_agree(by_id) and databases_agree(by_position)
 
 
 def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
