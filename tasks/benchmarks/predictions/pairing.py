@@ -190,10 +190,11 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     """
     column = file.entries[0].column
     is_certain = file.reading.sql_column is not None or column is None or says_predicted(column)
-    others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
-    if is_certain or not others or copies < max(1, IS_GOLD * predictions):
+    other_columns = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
+    holds_gold = copies > 0 and copies >= IS_GOLD * predictions
+    if is_certain or not other_columns or not holds_gold:
         return
-    listed = ", ".join(f'"{name}"' for name in others)
+    listed = ", ".join(f'"{name}"' for name in other_columns)
     raise DataError(
         f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
         f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
@@ -207,11 +208,12 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
     entries: dict[str, PredictionEntry] = {}
     for entry in file.entries:
         identity = entry.question_id or ""
-        if (earlier := entries.setdefault(identity, entry)) is not entry:
+        if identity in entries:
             raise DataError(
                 f"{file.path}, {entry.location}: question {identity} already has a prediction at "
-                f"{earlier.location}. Keep one for each question."
+                f"{entries[identity].location}. Keep one for each question."
             )
+        entries[identity] = entry
     unknown = [identity for identity in entries if identity not in questions]
     if len(unknown) == len(entries):
         raise DataError(
@@ -219,12 +221,13 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
             f'like "{unknown[0]}", the benchmark\'s like "{benchmark.questions[0].id}". '
             "Is it the file of another benchmark or split?"
         )
-    note = (
+    pairs = [(questions[name], entry) for name, entry in entries.items() if name in questions]
+    if not unknown:
+        return pairs, ""
+    return pairs, (
         f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
         f"({shorten(unknown, 10)})."
     )
-    pairs = [(questions[name], entry) for name, entry in entries.items() if name in questions]
-    return pairs, note if unknown else ""
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
@@ -242,14 +245,16 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
         )
-    whole = list(zip(questions, entries, strict=True))
-    split = [(question, _without_database(entry, question, benchmark)) for question, entry in whole]
-    if all(entry.database_id for _, entry in split if entry.sql or entry.database_id):
-        return split
+    whole_lines = list(zip(questions, entries, strict=True))
+    split_lines = [
+        (question, _without_database(entry, question, benchmark)) for question, entry in whole_lines
+    ]
+    if all(entry.database_id for _, entry in split_lines if entry.sql or entry.database_id):
+        return split_lines
     # not all lines end with a database: what follows a tab is part of the SQL, unless it is the question's database
     return [
-        (question, entry) if entry.database_id == question.database_id else line
-        for (question, entry), line in zip(split, whole, strict=True)
+        (question, entry) if entry.database_id == question.database_id else whole_line
+        for (question, entry), whole_line in zip(split_lines, whole_lines, strict=True)
     ]
 
 
@@ -307,11 +312,11 @@ def unwrapped(sql: str) -> str:
 def about_wrapping(sqls: Iterable[str], why_unwrapped: str) -> tuple[str, ...]:
     """Return a remark for each kind of wrapped predictions; `why_unwrapped` is "" if they were not unwrapped."""
     kinds = [wrapping(sql) for sql in sqls]
-    done = "is executed as it is written; --unwrap takes it out"
+    predicate = "is executed as it is written; --unwrap takes it out"
     if why_unwrapped:
-        done = f"was taken out ({why_unwrapped})"
+        predicate = f"was taken out ({why_unwrapped})"
     return tuple(
-        f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {done}."
+        f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {predicate}."
         for kind in dict.fromkeys(kinds)
         if kind
     )
@@ -327,8 +332,8 @@ class LinkNames(NamedTuple):
 def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     """Read schema links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
 
-    A column is written `table.column`. Objects without an id belong to the questions of the whole
-    benchmark in their order, and must be as many.
+    A column is written `table.column`. If no object has an id, object N is about question N of the whole benchmark, and
+    there must be one object for each question.
     """
     is_list = read_text(path).lstrip().startswith("[")
     rows = list(json_rows(path) if is_list else json_line_rows(path))
