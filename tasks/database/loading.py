@@ -130,8 +130,10 @@ def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     for column in table.columns:
         values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
         classes = {"large" if is_large else value_class for value_class, _, is_large in values}
-        # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + (value_class != "text") * 20 for value_class, length, _ in values]
+        # as text, a BLOB has two characters per byte, and a number some more than SQLite says
+        lengths = [
+            2 * (length or 0) + (0 if value_class == "text" else 20) for value_class, length, _ in values
+        ]
         columns[column.name] = (classes, max([1, *lengths]))
     return Survey(rows, columns)
 
@@ -190,7 +192,7 @@ class _Source:
             self.notes.append(f"Not copied, because they are views: {', '.join(views)}.")
 
     def chunks(self) -> "Iterator[tuple[sa.Table, list[tuple[Any, ...]]]]":
-        """Yield the rows of each table, a number of them at once."""
+        """Yield the rows of each table in lists of limited size, beside the copy of the table."""
         for table in self._tables:
             copy = self.metadata.tables[self._folded(table.name)]
             kinds = [column.info["kind"] for column in copy.columns]
