@@ -433,10 +433,11 @@ _DRIVERS: Mapping[str, tuple[str, Callable[[Location], Any]]] = {
 
 
 def _copy_to_duckdb(source: _Source, to: Location) -> bool:
-    """Write a new file: SQLAlchemy has no dialect for DuckDB of its own."""
+    """Write a new file; return False where it is there already."""
     from sqlalchemy.dialects.postgresql.base import PGDialect
 
-    similar = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    # SQLAlchemy has no dialect for DuckDB; that of PostgreSQL writes what DuckDB reads
+    dialect = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
     try:
         if _is_copied(source, _held_by_duckdb(to.path), to):
             return False
@@ -444,15 +445,16 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
         memory: dict[str, Any] = {"memory_limit": f"{LIMITS.memory_mb // 2}MiB"}
         with atomic_write(to.path) as draft, duckdb.connect(str(draft), config=memory) as connection:
             for table in source.metadata.tables.values():
-                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=similar)))
+                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=dialect)))
             for table, rows in source.chunks():
-                types = [column.type.compile(similar) for column in table.columns]
+                types = [column.type.compile(dialect) for column in table.columns]
                 values = ", ".join(f"unnest(?::{name}[])" for name in types)
-                columns = list(map(list, zip(*rows, strict=True)))
+                columns = [list(column) for column in zip(*rows, strict=True)]
                 connection.execute(f"INSERT INTO {quoted(table.name, DIALECT)} SELECT {values}", columns)
     except (duckdb.Error, OSError) as error:
         raise DataError(f"{to}: {' '.join(first_problem(error).split())}") from error
-    source.notes += ["DuckDB's copy has no foreign keys."] if source.schema.foreign_keys else []
+    if source.schema.foreign_keys:
+        source.notes.append("DuckDB's copy has no foreign keys.")
     return True
 
 

@@ -254,7 +254,7 @@ def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable
         "trusted_schema = OFF",
         "query_only = ON",
         "temp_store = MEMORY",
-        f"hard_heap_limit = {limits.memory_mb * MIB // 2}",  # Python and the results need the other half
+        f"hard_heap_limit = {limits.memory_mb * MIB // 2}",  # the worker's Python needs the rest
     ):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.max_value_bytes)

@@ -38,14 +38,15 @@ def main() -> None:
     # The limit of memory counts the stack of the thread that waits for the parent's end.
     threading.stack_size(256 * 1024)
     threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
-    first = _read(jobs)
-    if first is None:
+    first_message = _read(jobs)
+    if first_message is None:  # the parent has ended
         return
-    limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
+    limits: Limits = pickle.loads(first_message)  # noqa: S301 - written by the parent process
     restrict_process(limits)
     sessions: OrderedDict[Location, SqlSession] = OrderedDict()
     _write(replies, WorkerReply("ready"))
-    os.dup2(1, 2)  # the parent reads standard error no further, and a full pipe would block
+    # standard error goes where standard output goes: the parent reads it no further, and a full pipe would block
+    os.dup2(1, 2)
     while (message := _read(jobs)) is not None:
         reply = _run_job(message, sessions, limits)
         _write(replies, reply)
