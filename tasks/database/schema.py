@@ -184,13 +184,14 @@ def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[For
     already holds: benchmark files list composite keys column by column.
     """
     by_name = {table.name.lower(): table for table in tables}
-    kept: dict[ForeignKey, None] = {}
-    covered: set[ForeignKey] = set()
+    kept: list[ForeignKey] = []
+    covered: set[ForeignKey] = set()  # the kept keys, and the pairs of columns of composite ones as keys
     for key in chain.from_iterable(sources):
         spelled = _spelled(key, by_name)
-        if spelled is None or spelled in kept or spelled in covered:
+        if spelled is None or spelled in covered:
             continue
-        kept[spelled] = None
+        kept.append(spelled)
+        covered.add(spelled)
         covered.update(
             ForeignKey(spelled.table, (child,), spelled.parent, (parent,))
             for child, parent in zip(spelled.columns, spelled.parent_columns, strict=True)

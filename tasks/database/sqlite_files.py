@@ -150,8 +150,9 @@ def damage(path: Path) -> str:
             pages, size = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
             )
-        # The journal first: another process may move its pages into the file, and remove it, at any moment.
-        is_cut_off = not file_size(path.with_name(f"{path.name}-wal")) and path.stat().st_size < pages * size
+        # with a journal, pages may be in it; it is looked at first, as another process may empty it into the file
+        has_journal = bool(file_size(path.with_name(f"{path.name}-wal")))
+        is_cut_off = not has_journal and path.stat().st_size < pages * size
     except sqlite3.Error as error:
         return str(error) if is_damage(error) else ""
     except FileNotFoundError:  # set aside meanwhile

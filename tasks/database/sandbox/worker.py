@@ -75,7 +75,10 @@ _function_named = cache(pkgutil.resolve_name)
 
 
 def _run_job(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
-    """Do a pickled job; an exception is a reply, and after a lack of memory the worker is spent."""
+    """Do a pickled job and return the reply, which holds what its function returned or raised.
+
+    After a lack of memory the reply is `spent`: the parent is to replace this process.
+    """
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)
@@ -96,7 +99,8 @@ def _session(location: Location, sessions: "OrderedDict[Location, SqlSession]", 
     if session is None:
         session = sessions[location] = SqlSession(location, limits, _end_after)
         if len(sessions) > OPEN_DATABASES:
-            sessions.popitem(last=False)[1].close()
+            _, unused_longest = sessions.popitem(last=False)
+            unused_longest.close()
     else:
         sessions.move_to_end(location)
     return session
