@@ -200,7 +200,8 @@ class Template:
 
 def _is_whole(content: bytes) -> bool:
     """Return whether the content of a SQLite file passes SQLite's own check, in memory."""
-    without_wal = content[:18] + b"\x01\x01" + content[20:]  # in memory there is no write-ahead log
+    # bytes 18 and 19 of the header say whether the file has a write-ahead log; in memory there is none
+    without_wal = content[:18] + b"\x01\x01" + content[20:]
     try:
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.deserialize(without_wal)
