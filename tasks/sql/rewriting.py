@@ -157,10 +157,12 @@ def _by_words(sql: str, dialect: str) -> Ordering:
         is_there = re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None
         return Ordering(anywhere=is_there, outermost=is_there)
     depth = 0
-    depths = []
+    depths_of_order = set()
     for token in sql_tokens:
-        word = token.text.upper()
-        depth += (word == "(") - (word == ")")
-        if token.token_type.name == "ORDER_BY":
-            depths.append(depth)
-    return Ordering(bool(depths), 0 in depths)
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif token.token_type.name == "ORDER_BY":
+            depths_of_order.add(depth)
+    return Ordering(anywhere=bool(depths_of_order), outermost=0 in depths_of_order)

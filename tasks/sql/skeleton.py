@@ -111,10 +111,9 @@ def _emptied(node: "exp.Expr") -> "exp.Expr | None":
     if isinstance(node, exp.Join):
         for name in ("on", "using", "side", "kind", "method"):
             node.set(name, None)
-        # a join without condition would be written as a comma
-        node.set("kind", "JOIN_")
+        node.set("kind", "JOIN_")  # a join without condition and kind would be written as a comma
     if isinstance(node, exp.Ordered) and node.args.get("desc") is None:
-        node.set("desc", False)
+        node.set("desc", False)  # as after a written ASC
     return node
 
 
