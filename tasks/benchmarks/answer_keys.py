@@ -101,12 +101,10 @@ class AnswerKey:
         problems = [*self.problems, *further]
         if not problems:
             return
-        lines = problems[:MAX_PROBLEMS]
-        if len(problems) > MAX_PROBLEMS:
-            lines.append(and_more(problems, MAX_PROBLEMS))
+        lines = [*problems[:MAX_PROBLEMS], and_more(problems, MAX_PROBLEMS)]
         raise DataError(
             f"The answer key {self.name} ({self.file}) cannot be used, {counted(len(problems), 'problem')}:\n"
-            + "\n".join(f"  {line}" for line in lines)
+            + "\n".join(f"  {line}" for line in lines if line)
             + '\n"crosscheck benchmarks verify --key KEY" checks it; without benchmark.answer_keys there is only the '
             "official score."
         )
@@ -208,8 +206,7 @@ def _read_benchmark(
         for question in split.questions
         if question.id in split.gold
     }
-    # the other benchmark may have more questions than this one
-    key = _key_of_answers(name, files, answers, official, unknown_allowed=True)
+    key = _key_of_answers(name, files, answers, official, further_allowed=True)
     return replace(key, notes=tuple(notes_on_revision(other, folder)))
 
 
@@ -229,13 +226,11 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
         except ValidationError as error:
             problems += [f"{where}: {problem}" for problem in _validation_problems(error, item)]
             continue
-        entry_problems = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
+        found = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
         if entry.question_id in entries:
-            entry_problems.append(
-                f"{where}: the question has a correction above; put all of its SQL into one"
-            )
-        problems += entry_problems
-        if not entry_problems:
+            found.append(f"{where}: the question has a correction above; put all of its SQL into one")
+        problems += found
+        if not found:
             entries[entry.question_id] = entry
     return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
 
@@ -309,7 +304,7 @@ def _read_golds(name: str, file: Path, official: Official) -> AnswerKey:
         # a further row of the same question only adds its SQL to the first row's answer
         first = answers.setdefault(identity, answer)
         first.sqls = tuple(dict.fromkeys((*first.sqls, *answer.sqls)))
-    return _key_of_answers(name, [file], answers, official, unknown_allowed=False)
+    return _key_of_answers(name, [file], answers, official, further_allowed=False)
 
 
 def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
@@ -324,12 +319,9 @@ def _key_of_answers(
     answers: Mapping[str, KeyAnswer],
     official: Official,
     *,
-    unknown_allowed: bool,
+    further_allowed: bool,
 ) -> AnswerKey:
-    """Return a key with an entry for each question whose gold or text is not the official one.
-
-    With `unknown_allowed`, answers to questions that the benchmark does not have are no problem.
-    """
+    """Return a key with an entry for each question whose gold or text is not the official one."""
     entries: dict[str, KeyEntry] = {}
     absent = set()
     of_other_database = []
@@ -354,7 +346,7 @@ def _key_of_answers(
             if not same_gold or not entry.has_text_of(question):
                 entries[identity] = entry
     unknown = [identity for identity in answers if identity not in official.questions]
-    problems = tuple(_answer_problems(unknown, of_other_database, answers, official, unknown_allowed))
+    problems = tuple(_answer_problems(unknown, of_other_database, answers, official, further_allowed))
     return AnswerKey(name, files[0], files_digest(files), entries, frozenset(absent), problems)
 
 
@@ -363,13 +355,9 @@ def _answer_problems(
     of_other_database: Sequence[str],
     answers: Mapping[str, KeyAnswer],
     official: Official,
-    unknown_allowed: bool,
+    further_allowed: bool,
 ) -> Iterator[str]:
-    """Yield the signs that the answers are not to this benchmark's questions.
-
-    `unknown` are the ids of which the benchmark has no question, `of_other_database` describes the answers that are
-    about another database than the question.
-    """
+    """Yield the signs that the answers are not to this benchmark's questions: `unknown` are ids that it lacks."""
     if not answers:
         yield "it has no answer"
     elif len(unknown) == len(answers):
@@ -378,7 +366,7 @@ def _answer_problems(
             f"none of its {len(answers):,} ids is a question of {official.name}. They look like "
             f'"{unknown[0]}", the benchmark\'s like "{example}". It is the key of another benchmark'
         )
-    elif unknown and not unknown_allowed:
+    elif unknown and not further_allowed:
         noun = "question" if len(unknown) == 1 else "questions"
         hint = _similar_id(unknown[0], official)
         yield f"{official.name} has no such {noun}: {shorten(unknown, 10)}{hint}"

@@ -63,9 +63,7 @@ class Benchmark(Split):
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
-        return tuple(
-            example for path in self.train_files for example in self.layout.read_demonstrations(path)
-        )
+        return tuple(each for path in self.train_files for each in self.layout.read_demonstrations(path))
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
@@ -246,10 +244,9 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
     }
     changed = sum(translation.changed for translation in translations.values())
     remarks = ""
-    untranslated = [question_id for question_id, result in translations.items() if result.problem]
-    if untranslated:
-        listed = ", ".join(untranslated[:10])
-        remarks = f" {len(untranslated):,} could not be translated and are as they were: {listed}."
+    failed = [question_id for question_id, result in translations.items() if result.problem]
+    if failed:
+        remarks = f" {len(failed):,} could not be translated and are as they were: {', '.join(failed[:10])}."
     doubtful = [question_id for question_id, result in translations.items() if result.unknown_division]
     if doubtful:
         remarks += (

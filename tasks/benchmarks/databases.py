@@ -91,7 +91,6 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
             continue
         own_descriptions = _own(benchmark, database_id)
         merged = merge(own_descriptions, {key: column.texts for key, column in generated.items()})
-        # a generated text is used where it fills a gap in the benchmark's own
         used += [column for key, column in generated.items() if merged[key] != own_descriptions.get(key)]
     if not used:
         return ""
@@ -106,12 +105,10 @@ def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]
     folder = benchmark.description_folder(database_id)
     schema = benchmark.schemas.get(database_id)
     in_tables_file = {
-        (table.name.lower(), column.name.lower()): ColumnDescription(
-            column.description, column.value_description
-        )
+        (table.name.lower(), each.name.lower()): ColumnDescription(each.description, each.value_description)
         for table in (schema.tables if schema else ())
-        for column in table.columns
-        if column.description or column.value_description
+        for each in table.columns
+        if each.description or each.value_description
     }
     return merge(
         benchmark.published_descriptions.get(database_id.lower(), {}),

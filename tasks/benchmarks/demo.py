@@ -86,10 +86,7 @@ def read_descriptions(path: Path) -> list[dict[str, str]]:
 
 
 def read_csv(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of every row below the header, with the number of the line that the row ends on.
-
-    A file that was cut off raises an error after its last row.
-    """
+    """Yield the rows below the header: the number of the line that each ends on, and its fields."""
     text = read_text(path)
     names, rows = read_csv_table(path, text)
     if names != list(header):
@@ -195,12 +192,9 @@ def _copy_descriptions(database: DemoDatabase, columns: Columns, folder: Path) -
 
 
 def _tables_entry(
-    connection: sqlite3.Connection, name: str, columns: Columns, described: Mapping[tuple[str, str], str]
+    connection: sqlite3.Connection, name: str, columns: Columns, given_names: Mapping[tuple[str, str], str]
 ) -> dict[str, Any]:
-    """Return a database as Spider's tables.json has it: columns are numbered across all tables, from 1.
-
-    `described` has the readable names of columns that the description files give, by table and column.
-    """
+    """Return a database as Spider's tables.json has it: columns are numbered across all tables, from 1."""
     tables = list(columns)
     names = [(table, column["name"]) for table in tables for column in columns[table]]
     position = {key: number for number, key in enumerate(names, 1)}
@@ -213,7 +207,7 @@ def _tables_entry(
     # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
     column_names = [column for _, column in names]
-    readable_names = [described.get((table, column)) or column.replace("_", " ") for table, column in names]
+    readable_names = [given_names.get((table, column)) or column.replace("_", " ") for table, column in names]
     table_indices = [tables.index(table) for table, _ in names]
     return {
         "db_id": name,
@@ -278,8 +272,7 @@ def demo_stamp(sources: Path) -> str:
         named_files += [(path.relative_to(sources), path) for path in _files(folder)]
     digest = hashlib.sha256()
     for name, path in sorted(named_files):
-        # a checkout on Windows may have other line ends
-        content = path.read_bytes().replace(b"\r\n", b"\n")
+        content = path.read_bytes().replace(b"\r\n", b"\n")  # a checkout on Windows may have these line ends
         digest.update(f"{name.as_posix()} {hashlib.sha256(content).hexdigest()}\n".encode())
     return digest.hexdigest()
 

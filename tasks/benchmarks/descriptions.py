@@ -155,8 +155,7 @@ def decode(content: bytes) -> str:
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
-    # the error handler below reads the bytes that are not UTF-8
-    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="crosscheck-cp1252")
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="crosscheck-cp1252")  # by `_mend`
 
 
 def _mend(error: UnicodeError) -> tuple[str, int]:

@@ -329,22 +329,17 @@ class Spider2Layout(Layout):
         results = _accepted_results(folder / settings.results, folder / settings.evaluation, questions)
         notes: tuple[str, ...] = ()
         if missing_documents:
-            number = counted(len(missing_documents), "question", "needs")
             first_path = next(iter(missing_documents.values()))
             notes = (
-                f"{number} a document of external knowledge that is missing. "
-                f"Without it are sent: {', '.join(missing_documents)}. The first would be {first_path}.",
+                f"{counted(len(missing_documents), 'question', 'needs')} a document of external knowledge that is "
+                f"missing. Without it are sent: {', '.join(missing_documents)}. The first would be {first_path}.",
             )
-        return Split(
-            tuple(questions.values()), gold={}, digest=files_digest(files), results=results, notes=notes
-        )
+        no_gold: dict[str, str] = {}
+        return Split(tuple(questions.values()), no_gold, files_digest(files), results, notes)
 
 
 def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[str, GoldResults]:
-    """Return the accepted results of the questions that have any: `<id>.csv`, or `<id>_a.csv`, `<id>_b.csv`, ...
-
-    The file `evaluation` says for each question which columns of its results count, and whether their order does.
-    """
+    """Return the accepted results of the questions that have any: `<id>.csv`, or `<id>_a.csv`, `<id>_b.csv`, ..."""
     if not folder.is_dir():
         return {}
     if not evaluation.is_file():
@@ -361,20 +356,15 @@ def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) 
             raise DataError(f"{evaluation} has no line about {name}, which has results in {folder}.")
         row = evaluation_rows[name]
         files = tuple(files_by_question[name])
-        ignore_order = row.content.get("ignore_order", False)
-        if not isinstance(ignore_order, bool):
-            raise DataError(
-                f'{row.location}: "ignore_order" must be true or false, not {json.dumps(ignore_order)}.'
-            )
-        results[name] = GoldResults(files, _positions(row, len(files)), ignore_order=ignore_order)
+        value = row.content.get("ignore_order", False)
+        if not isinstance(value, bool):
+            raise DataError(f'{row.location}: "ignore_order" must be true or false, not {json.dumps(value)}.')
+        results[name] = GoldResults(files, _positions(row, len(files)), ignore_order=value)
     return results
 
 
 def _positions(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
-    """Return the positions of the columns that count, for each of a number of files: what `condition_cols` holds.
-
-    It holds one list of positions for all files, or a list of such lists, of which those beyond the files are unused.
-    """
+    """Return from `condition_cols` the positions of the columns that count, for each of a number of files."""
     value: Any = row.content.get("condition_cols") or []
     is_nested = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
     lists = value if is_nested else [value]

@@ -240,9 +240,7 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
 
 def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the header of a CSV file's text, and its rows by the number of the line that each ends on.
-
-    Blank rows are left out.
+    """Return the header of a CSV file's text, and its rows, blank ones left out, by the line that each ends on.
 
     Columns are separated by the most frequent of the `DELIMITERS` in the header, except in TSV: in many countries,
     spreadsheets write semicolons.

@@ -49,8 +49,7 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
     descriptions = {}
     for item, (table, name) in zip(texts, columns, strict=True):
         text = item[-1] if isinstance(item, list) and item else item  # a list has the text as its last item
-        is_column = table >= 0  # the first entry is "*", with table -1
-        if is_column and isinstance(text, str) and text.strip():
+        if table >= 0 and isinstance(text, str) and text.strip():  # -1 is the table of "*", the first entry
             descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(text.split()))
     return descriptions
 

@@ -23,41 +23,40 @@ def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple
     with `#` are skipped.
     """
     selected = tuple(questions)
-    option = selection.questions
-    if option is not None:
-        selected_ids = _selected_ids(selected, _items(option), option)
+    text = selection.questions
+    if text is not None:
+        selected_ids = _selected_ids(selected, _items(text), text)
         selected = tuple(question for question in selected if question.id in selected_ids)
     return selected[: selection.limit]
 
 
-def _items(option: str) -> list[str]:
+def _items(text: str) -> list[str]:
     """Return the ids and ranges of `--questions`: separated by commas, or the lines of `@FILE`."""
-    if not option.startswith("@"):
-        parts: Iterable[str] = option.split(",")
+    if not text.startswith("@"):
+        parts: Iterable[str] = text.split(",")
     else:
-        name = option[1:]
+        name = text[1:]
         path = Path(name).expanduser()
         shipped = find_conf() / "benchmarks" / f"{name}.txt"
-        has_no_folder = path.name == name
-        if not path.exists() and has_no_folder and shipped.exists():
+        if path.name == name and shipped.exists() and not path.exists():  # a name without a folder
             path = shipped
         try:
             lines = read_file(path).decode("utf-8-sig").splitlines()
         except OSError as error:
             raise ConfigurationError(
-                f"--questions {option}: {path} cannot be read: {error.strerror}."
+                f"--questions {text}: {path} cannot be read: {error.strerror}."
             ) from None
         except UnicodeDecodeError:
-            raise ConfigurationError(f"--questions {option}: {path} is not a text file in UTF-8.") from None
+            raise ConfigurationError(f"--questions {text}: {path} is not a text file in UTF-8.") from None
         parts = (line for line in lines if not line.lstrip().startswith("#"))
     return [part.strip() for part in parts if part.strip()]
 
 
-def _selected_ids(questions: Sequence[Question], items: Sequence[str], option: str) -> set[str]:
+def _selected_ids(questions: Sequence[Question], items: Sequence[str], text: str) -> set[str]:
     """Return the ids that the items name; an item is an id or a range of numbers."""
     if not items:
         raise ConfigurationError(
-            f'--questions {option}: names no question. Write for example "--questions 0-9,42".'
+            f'--questions {text}: names no question. Write for example "--questions 0-9,42".'
         )
     existing = {question.id for question in questions}
     numbers = {int(identity): identity for identity in existing if identity.isascii() and identity.isdigit()}
@@ -65,22 +64,19 @@ def _selected_ids(questions: Sequence[Question], items: Sequence[str], option: s
     unknown: list[str] = []
     for item in items:
         number_range = _RANGE.fullmatch(item)
-        if item in existing:  # first, because an id may look like a range
-            selected.add(item)
-        elif number_range:
+        matching = {item} & existing  # looked at first, because an id may look like a range
+        if not matching and number_range:
             first, last = int(number_range[1]), int(number_range[2])
             if first > last:
                 raise ConfigurationError(
-                    f"--questions {option}: the range {item} is reversed. Write {number_range[2]}-{number_range[1]}."
+                    f"--questions {text}: the range {item} is reversed. Write {number_range[2]}-{number_range[1]}."
                 )
-            in_range = {identity for number, identity in numbers.items() if first <= number <= last}
-            selected |= in_range
-            if not in_range:
-                unknown.append(item)
-        else:
+            matching = {identity for number, identity in numbers.items() if first <= number <= last}
+        selected |= matching
+        if not matching:
             unknown.append(item)
     if unknown:
-        raise ConfigurationError(f"--questions {option}: {_unknown(unknown, existing, numbers)}")
+        raise ConfigurationError(f"--questions {text}: {_unknown(unknown, existing, numbers)}")
     return selected
 
 

@@ -268,11 +268,8 @@ class Values(ABC):
             return []
         name = quoted(column, self.dialect)
         first_numbers = f"SELECT {name} FROM {self.source(table)} WHERE {condition} LIMIT {among}"
-        sql = (
-            f"SELECT {name} FROM ({first_numbers}) AS first_numbers GROUP BY {name} "
-            f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
-        )
-        return list(self._numbers(sql))
+        grouped = f"SELECT {name} FROM ({first_numbers}) AS first_numbers GROUP BY {name}"
+        return list(self._numbers(f"{grouped} ORDER BY {self.count} DESC, {name} LIMIT {most}"))
 
     def close(self) -> None:  # noqa: B027 - some have nothing to close
         """Close the database."""

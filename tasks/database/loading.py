@@ -129,11 +129,9 @@ def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     columns = {}
     for column in table.columns:
         values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
-        classes = {"large" if is_large else value_class for value_class, _, is_large in values}
+        classes = {"large" if is_large else type_name for type_name, _, is_large in values}
         # as text, a BLOB has two characters per byte, and a number some more than SQLite says
-        lengths = [
-            2 * (length or 0) + (0 if value_class == "text" else 20) for value_class, length, _ in values
-        ]
+        lengths = [2 * (length or 0) + (0 if type_name == "text" else 20) for type_name, length, _ in values]
         columns[column.name] = (classes, max([1, *lengths]))
     return Survey(rows, columns)
 
@@ -436,7 +434,7 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
     """Write a new file; return False where it is there already."""
     from sqlalchemy.dialects.postgresql.base import PGDialect
 
-    # SQLAlchemy has no dialect for DuckDB; that of PostgreSQL writes what DuckDB reads
+    # DuckDB reads it, and has no dialect of SQLAlchemy's
     dialect = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
     try:
         if _is_copied(source, _held_by_duckdb(to.path), to):

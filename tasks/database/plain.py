@@ -104,8 +104,9 @@ def _interval(value: timedelta) -> str:
     days = abs(value).days
     rest = abs(value) - timedelta(days=days)
     sign = "-" if value < timedelta(0) else ""
-    midnight = datetime(1, 1, 1, tzinfo=UTC)  # any day's
-    clock = (midnight + rest).time().isoformat()
+    clock = (
+        (datetime(1, 1, 1, tzinfo=UTC) + rest).time().isoformat()
+    )  # the time of day so long after midnight
     if not days:
         return sign + clock
     written = f"{sign}{days} day{'' if days == 1 else 's'}"

@@ -88,12 +88,8 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """Sha256 of everything a prompt can show of this schema."""
-        content = [
-            self.database_id,
-            self.dialect,
-            [asdict(table) for table in self.tables],
-            [asdict(key) for key in self.foreign_keys],
-        ]
+        tables, keys = [asdict(table) for table in self.tables], [asdict(key) for key in self.foreign_keys]
+        content = [self.database_id, self.dialect, tables, keys]
         return hashlib.sha256(json.dumps(content, default=repr, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property

@@ -217,9 +217,8 @@ class _Ddl:
             if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
                 entries.append((f"PRIMARY KEY ({self.names(table.primary_key)})", ""))
             entries += [(self.constraint(key), "") for key in keys if key.table == table.name]
-            remark_on_view = " -- view" if table.view else ""
-            separator = self.between if index else ""
-            yield f"{separator}CREATE TABLE {self.names((table.name,))} ({remark_on_view}"
+            view_remark = " -- view" if table.view else ""
+            yield f"{self.between if index else ''}CREATE TABLE {self.names((table.name,))} ({view_remark}"
             for position, (definition, remark) in enumerate(entries, start=1):
                 comma = "," if position < len(entries) else ""
                 yield f"{self.indent}{definition}{comma}" + (f" -- {remark}" if remark else "")

@@ -227,12 +227,8 @@ def _is_allowed_before_parenthesis(tokens: Sequence[SqlToken], index: int) -> bo
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
         return True
     # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
-    if before in (
-        SqlToken("sign", ")"),
-        SqlToken("word", "as"),
-        SqlToken("word", "with"),
-        SqlToken("word", "recursive"),
-    ):
+    is_after_word = before.kind == "word" and before.text in ("as", "with", "recursive")
+    if is_after_word or before == SqlToken("sign", ")"):
         return True
     # WITH other (...) AS (...), name (a, b) AS (...)
     return before == SqlToken("sign", ",") and _is_followed_by_as(tokens, index + 1)

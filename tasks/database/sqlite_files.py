@@ -114,13 +114,8 @@ def set_aside(path: Path, seen: tuple[int, int] | None, problem: str, loss: str)
         path.rename(aside)
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
-    log.warning(
-        "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s.",
-        path,
-        problem,
-        aside.name,
-        loss,
-    )
+    message = "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s."
+    log.warning(message, path, problem, aside.name, loss)
     return True
 
 

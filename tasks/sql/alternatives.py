@@ -167,10 +167,7 @@ def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
-    """Cast to a number the MIN and MAX of each sort key whose values are numbers in texts.
-
-    With `inside`, the sort keys themselves are cast, too: they are then compared as numbers.
-    """
+    """Cast MIN and MAX of sort keys whose texts hold numbers to numbers; with `inside`, the keys themselves, too."""
 
     def number(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))

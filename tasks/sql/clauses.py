@@ -135,9 +135,8 @@ class _Scope:
     def _equalities(self, tree: "exp.Query") -> Iterator[set[tuple[str, str]]]:
         """Yield the pairs of columns that inner joins demand to be equal."""
         for join in tree.args.get("joins") or []:
-            if join.side or join.method:  # an outer or a natural join
-                continue
-            condition = join.args.get("on")
+            is_inner = not join.side and not join.method
+            condition = join.args.get("on") if is_inner else None
             parts = condition.flatten() if isinstance(condition, exp.And) else (condition,)
             for part in parts:
                 if isinstance(part, exp.EQ):

@@ -192,10 +192,7 @@ def remarks(sql: str | None) -> tuple[str, ...]:
 
 
 def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
-    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition.
-
-    A join waits from the word JOIN to its ON or USING.
-    """
+    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for ON or USING."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(sql_tokens):
         kind = token.token_type.name

@@ -171,10 +171,8 @@ class _Sources:
             aliases = (*self.tables, *self.derived)
             star_aliases: list[str] = []
             for star in (select for select in self.scope.expression.selects if select.is_star):
-                qualifier = star.args.get("table")  # of `alias.*`; None for `*`
-                star_aliases += [
-                    alias for alias in aliases if not qualifier or alias == qualifier.name.lower()
-                ]
+                table = star.args.get("table")  # of `alias.*`; None for `*`
+                star_aliases += [alias for alias in aliases if not table or alias == table.name.lower()]
             self.passed[name] = self._among(name, star_aliases, by_query)
         return self.passed[name]
 
@@ -216,7 +214,6 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     if tree is None or resolution is None:
         return None
     equal = equal_columns(schema)
-    # by the identity of a column's node, `table.column`
     names = {id(node): f"{home[0]}.{home[1]}" for node, home in resolution.columns if home is not None}
     equalities = ({id(node.this), id(node.expression)} for node in tree.find_all(exp.EQ))
     pairs = [sides for sides in equalities if sides <= names.keys()]  # both sides are columns

@@ -80,10 +80,7 @@ def _gaps(line_comment: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _word(text: str) -> str | None:
-    """Return a token in the form that is compared; None for a keyword in several words with blanks that SQL lacks.
-
-    A token that is no keyword and no plain name stays as it is.
-    """
+    """Return a token in the form that is compared; None for words with blanks between them that are none in SQL."""
     if text == "<>":
         return "!="
     if not re.match(r"[^\W\d]", text) or any(quote in text for quote in "'\"`"):

@@ -81,8 +81,7 @@ def _with_slots(tree: "exp.Expr") -> "exp.Expr":
         if isinstance(node, exp.Alias):
             node.replace(node.this)
         elif isinstance(node, exp.Values) or all(_is_value(item) for item in node.expressions):
-            first_only = node.expressions[:1]
-            node.set("expressions", first_only)
+            node.set("expressions", node.expressions[:1])  # one value for all
     with_slots = tree.transform(_slot_for, copy=False)
     assert with_slots is not None, "a query is more than an alias"
     return with_slots.transform(_spelled_out, copy=False)

@@ -271,9 +271,8 @@ def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -
         return
     path = rows[0].file
     columns = find_columns(f"{path}, {names_in or rows[0].where}", [row.content for row in rows], reading)
-    needed = [columns.sql]
-    if columns.identity and not reading.by_position:
-        needed.insert(0, columns.identity)
+    identity_column = None if reading.by_position else columns.identity
+    needed = [name for name in (identity_column, columns.sql) if name]
     for row in rows:
         content = row.content
         if absent := [name for name in needed if name not in content]:

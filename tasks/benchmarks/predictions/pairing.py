@@ -32,15 +32,13 @@ def about_pairing(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benc
     entries_in_order = _in_order(file, benchmark)  # empty if there is not one for each question
     in_order = zip(benchmark.questions, entries_in_order, strict=False)
     by_position = {question.id: entry.sql for question, entry in in_order if entry.sql}
+    id_advice = "Name them question_id, one for each prediction."
     if file.reading.by_position:
         id_advice = "Leave out --by-position."
-    else:
-        id_advice = "Name them question_id, one for each prediction."
-    others = (
+    for way, pairing, advice in (
         ("question id", by_id, id_advice),
         ("position", by_position, "--by-position reads them so."),
-    )
-    for way, pairing, advice in others:
+    ):
         other_likeness = _likeness(pairing, benchmark.gold)
         if other_likeness > likeness + BETTER:
             return (
@@ -148,20 +146,11 @@ def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[Prediction
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
     """Return whether the databases that a file names fit its keys only if these are positions, and not question ids."""
-    entries = {entry.question_id: entry for entry in file.entries}
-    in_order = _in_order(file, benchmark)
-    if not in_order:
-        return False
-
-    def databases_agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
-        return all(
-            entry and (entry.database_id or "").lower() == question.database_id.lower()
-            for question, entry in pairs
-        )
-
-    by_id = ((question, entries.get(question.id)) for question in benchmark.questions)
-    by_position = zip(benchmark.questions, in_order, strict=True)
-    return not databases_agree(by_id) and databases_agree(by_position)
+    databases = [question.database_id.lower() for question in benchmark.questions]
+    named_by_id = {entry.question_id: (entry.database_id or "").lower() for entry in file.entries}
+    by_id = [named_by_id.get(question.id) for question in benchmark.questions]
+    by_position = [(entry.database_id or "").lower() for entry in _in_order(file, benchmark)]
+    return by_position == databases and by_id != databases
 
 
 def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
@@ -245,16 +234,14 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
         )
-    whole_lines = list(zip(questions, entries, strict=True))
-    split_lines = [
-        (question, _without_database(entry, question, benchmark)) for question, entry in whole_lines
-    ]
+    lines = list(zip(questions, entries, strict=True))
+    split_lines = [(question, _without_database(entry, question, benchmark)) for question, entry in lines]
     if all(entry.database_id for _, entry in split_lines if entry.sql or entry.database_id):
         return split_lines
     # not all lines end with a database: what follows a tab is part of the SQL, unless it is the question's database
     return [
         (question, entry) if entry.database_id == question.database_id else whole_line
-        for (question, entry), whole_line in zip(split_lines, whole_lines, strict=True)
+        for (question, entry), whole_line in zip(split_lines, lines, strict=True)
     ]
 
 

@@ -205,8 +205,8 @@ def shortened(text: str) -> str:
 def _submitted(turn: AgentTurn) -> str | None:
     """Return the SQL that a turn submits; None where it submits none.
 
-    A turn without tool calls submits the SQL of its text, in a Markdown fence or alone; another turn that of its last
-    tool call with SQL whose tool has a name such as "submit", unless the call is known to have failed.
+    A turn without tool calls submits the SQL of its text, in a Markdown fence or alone; another turn that of the last
+    call of a tool with a name such as "submit", among the calls with SQL that are not known to have failed.
     """
     if not turn.calls:
         return read_sql(turn.text) if "```" in turn.text or _QUERY.match(turn.text) else None

@@ -243,8 +243,7 @@ def read_line(location: str, content: dict[str, Any]) -> Trajectory:
     try:
         line = TrajectoryLine.model_validate(content)
     except ValidationError as error:
-        # pydantic puts these words before the message of a validator of ours
-        problem = first_problem(error).replace("Value error, ", "")
+        problem = first_problem(error).replace("Value error, ", "")  # words of pydantic
         raise DataError(f"{location}: {problem}.") from None
     identity = str(line.question_id).strip()
     if not identity:
@@ -429,10 +428,7 @@ def _executed(span: _Span) -> ToolCall:
 
 
 def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
-    """Return the parts of one kind, such as "tool_call", of the messages in an attribute.
-
-    The attribute is a list of messages or its JSON text. What is no message or part is left out.
-    """
+    """Return the parts of one kind, such as "tool_call", of the messages in an attribute: a list, or its JSON text."""
     value = span.attributes.get(name)
     if isinstance(value, str):
         try:

@@ -33,8 +33,7 @@ else:
 
 
 MAGIC = b"DUCK"
-MAGIC_POSITION = 8
-"""Byte of a DuckDB file at which these bytes stand."""
+"""At byte 8 of a DuckDB file."""
 TABLES = frozenset({".parquet", ".csv", ".tsv"})
 """Endings of files that are tables."""
 DIALECT = "duckdb"
@@ -64,7 +63,7 @@ class _DuckDb(Engine):
             return bool(files_of(path))
         try:
             with path.open("rb") as file:
-                file.seek(MAGIC_POSITION)
+                file.seek(8)
                 return file.read(len(MAGIC)) == MAGIC
         except OSError:
             return False
@@ -280,8 +279,8 @@ class _Connection(Connection):
         if isinstance(error, duckdb.OutOfMemoryException):
             self.exhausted = True
             return "too_large", OUT_OF_MEMORY
-        # DuckDB has no class for this error
-        is_corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
+        has_no_class_of_its_own = type(error) is duckdb.Error
+        is_corrupt = has_no_class_of_its_own and "Corrupt database" in str(error)
         if is_corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
             raise unreadable(self._path, first_line(error)) from error
         return "error", str(error)
@@ -373,8 +372,7 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
             keys = (
                 (table, constraint, column, parent if kind == "FOREIGN KEY" else None, parent_column)
                 for table, constraint, columns, kind, parent, parent_columns in rows_of(_KEYS)
-                # a primary key has no parent columns
-                for column, parent_column in zip_longest(columns, parent_columns)
+                for column, parent_column in zip_longest(columns, parent_columns)  # none for a primary key
             )
             return schema_of(
                 database_id,
@@ -382,9 +380,7 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,
-                first_rows=lambda table: rows_of(
-                    f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {sample_rows}"
-                ),
+                first_rows=lambda name: rows_of(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {sample_rows}"),
             )
     except duckdb.Error as error:
         raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error

@@ -168,10 +168,7 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         self._connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
 
     def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Send a query and return its columns and rows.
-
-        A comment before the query names its limit: by it, a query that the server still executes is found.
-        """
+        """Send a query after a comment with its limit, by which a query that the server still executes is found."""
         cursor = self._connection.cursor()
         chunk = CHUNK if driver().pq.version() >= 170000 else 1  # libpq 17 is the first that streams chunks
         sql = f"-- limit {limit_s} {self._filler}\n{sql}"

@@ -150,22 +150,11 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
             for view in views:
                 with contextlib.suppress(sqlite3.OperationalError):
                     columns[view] = _columns(connection, view)
-            no_comment = None  # SQLite has no comments
-            return schema_of(
-                database_id,
-                SQLITE,
-                tables=[
-                    *((name, no_comment, False) for name in tables),
-                    *((name, no_comment, True) for name in views),
-                ],
-                columns=(
-                    (table, column.name, column.kind, no_comment)
-                    for table, its_columns in columns.items()
-                    for column in its_columns
-                ),
-                keys=(key for table in tables for key in _keys(connection, table, columns[table])),
-                first_rows=first_rows,
-            )
+            # None: SQLite has no comments
+            table_rows = [(name, None, name in views) for name in (*tables, *views)]
+            column_rows = [(name, each.name, each.kind, None) for name in columns for each in columns[name]]
+            key_columns = (key for table in tables for key in _keys(connection, table, columns[table]))
+            return schema_of(database_id, SQLITE, table_rows, column_rows, key_columns, first_rows)
     except sqlite3.Error as error:
         raise DataError(
             f'Database "{database_id}": SQLite cannot read {path} ({error}). Fetch the file again.'
@@ -174,18 +163,11 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
 
 @contextlib.contextmanager
 def open_file(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
-    """Open a file for reading only, with these limits.
-
-    To be called in a worker: the limits of memory hold for the whole process.
-    """
+    """Open a file for reading only, with these limits, in a worker: that of memory holds for the whole process."""
     connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
     connection.text_factory = tolerant_text
-
-    def allow_all(*_: object) -> int:
-        return sqlite3.SQLITE_OK
-
     try:
-        restrict(connection, limits, allow_all)
+        restrict(connection, limits, authorize=lambda *_: sqlite3.SQLITE_OK)
         yield connection
     finally:
         connection.close()

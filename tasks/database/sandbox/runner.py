@@ -65,8 +65,7 @@ def in_sandbox(
 ) -> T:
     """Run `function(session, *args)` in a process with these limits and return its value, or raise what it raises."""
     workers, loop = _pool(limits, os.getpid())
-    any_content = Content("")  # no digest: the database is read as it is
-    job = Job(name_of(function), location, any_content, args, timeout_s)
+    job = Job(name_of(function), location, Content(""), args, timeout_s)  # without a digest: of any content
     try:
         value: T = asyncio.run_coroutine_threadsafe(workers.run(job), loop).result()
     except WorkerLost as error:  # the function took too much time or memory

@@ -333,10 +333,7 @@ class SqlSession:
         )
 
     def _open(self) -> Connection:
-        """Return the connection, opened again if the content has changed.
-
-        The time for it is added to the budget of the queries, so that it takes none of theirs.
-        """
+        """Return the connection, opened again if the content has changed; the queries' budget grows by that time."""
         if self._connection is not None and self._is_open:
             return self._connection
         self.close()

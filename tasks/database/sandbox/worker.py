@@ -45,8 +45,9 @@ def main() -> None:
     restrict_process(limits)
     sessions: OrderedDict[Location, SqlSession] = OrderedDict()
     _write(replies, WorkerReply("ready"))
-    # standard error goes where standard output goes: the parent reads it no further, and a full pipe would block
-    os.dup2(1, 2)
+    os.dup2(
+        1, 2
+    )  # standard error to standard output: the parent reads it no further, a full pipe would block
     while (message := _read(jobs)) is not None:
         reply = _run_job(message, sessions, limits)
         _write(replies, reply)
@@ -75,10 +76,7 @@ _function_named = cache(pkgutil.resolve_name)
 
 
 def _run_job(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
-    """Do a pickled job and return the reply, which holds what its function returned or raised.
-
-    After a lack of memory the reply is `spent`: the parent is to replace this process.
-    """
+    """Do a pickled job and reply what it returned or raised; after a lack of memory, that this process is `spent`."""
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)

@@ -265,8 +265,7 @@ class SqlWorkers:
                 self._discard(worker)
                 if self._places is None:  # `close` has killed it
                     raise RuntimeError(CLOSED) from None
-                # had a worker with earlier jobs died before it began this one, it had died while it was idle
-                died_while_idle = not error.started and not had_no_job
+                died_while_idle = not error.started and not had_no_job  # between two jobs
                 if error.outside and not died_while_idle:
                     ended_from_outside += 1
                     if ended_from_outside == ATTEMPTS:
