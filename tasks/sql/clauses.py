@@ -117,7 +117,7 @@ class _Scope:
             for source in _sources(tree)
         }
         scope = cls(schema, tables, outer)
-        equal = {}
+        equal: dict[tuple[str, str], str] = {}
         for columns in connected(scope._equalities(tree)):
             first_name = min(map(scope._full_name, columns))
             equal |= dict.fromkeys(columns, first_name)
