@@ -368,8 +368,7 @@ def _answer_problems(
         )
     elif unknown and not further_allowed:
         noun = "question" if len(unknown) == 1 else "questions"
-        hint = _similar_id(unknown[0], official)
-        yield f"{official.name} has no such {noun}: {shorten(unknown, 10)}{hint}"
+        yield f"{official.name} has no such {noun}: {shorten(unknown, 10)}{_similar_id(unknown[0], official)}"
     if of_other_database:
         yield (
             f"it names another database than the benchmark for {counted(len(of_other_database), 'question')}: "

@@ -244,11 +244,9 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
     }
     changed = sum(translation.changed for translation in translations.values())
     remarks = ""
-    failed = [question_id for question_id, result in translations.items() if result.problem]
-    if failed:
+    if failed := [question_id for question_id, result in translations.items() if result.problem]:
         remarks = f" {len(failed):,} could not be translated and are as they were: {', '.join(failed[:10])}."
-    doubtful = [question_id for question_id, result in translations.items() if result.unknown_division]
-    if doubtful:
+    if doubtful := [question_id for question_id, result in translations.items() if result.unknown_division]:
         remarks += (
             f" {len(doubtful):,} divide values of which the schema does not say whether they are integers, and may "
             f"have another result: {', '.join(doubtful[:10])}."

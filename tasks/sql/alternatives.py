@@ -77,9 +77,8 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
                 continue
             # HAVING and ORDER BY may name an output
             is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
-            is_bare = not any(
-                isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in _path_up(node, part)
-            )
+            path = _path_up(node, part)
+            is_bare = not any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in path)
             if is_bare and not is_alias:
                 columns.append(node)
     return columns

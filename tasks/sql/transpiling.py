@@ -145,9 +145,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
         typed_division = Dialect.get_or_raise(target).TYPED_DIVISION
         unknown_division = keep_results(tree, schema, typed_division=typed_division)
     for identifier in tree.find_all(exp.Identifier):
-        upper = identifier.name.upper()
-        changes_case = folded(upper) != upper  # the target reads names without quotes in lower case
-        if identifier.quoted and changes_case:
+        # the target reads such a name in lower case where it has no quotes
+        if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)
     try:

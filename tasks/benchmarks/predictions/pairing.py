@@ -92,11 +92,9 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
     sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
-    why_unwrapped = ""  # "": the SQL is taken as it is written
+    why_unwrapped = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
     if file.reading.unwrap:
         why_unwrapped = "--unwrap"
-    elif benchmark.settings.rule == "subset":
-        why_unwrapped = "as Spider 2.0's evaluator does"
     sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if why_unwrapped else sql_by_id
     gold = benchmark.gold
     copies = sum(sql.split() == gold.get(name, "").split() for name, sql in sqls.items())
@@ -134,10 +132,9 @@ def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[Prediction
 
     Positions count from 0. In BIRD's form the key of a prediction is its position, elsewhere its place in the file.
     """
+    by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     if file.format == "bird":
         by_position = {entry.question_id or "": entry for entry in file.entries}
-    else:
-        by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     positions = [str(position) for position in range(len(benchmark.questions))]
     if by_position.keys() != set(positions):
         return ()
