@@ -97,14 +97,14 @@ class AnswerKey:
     notes: tuple[str, ...] = ()  # what a user should know about its file, in sentences
 
     def demand_valid(self, further: Collection[str] = ()) -> None:
-        """Raise one error about everything that is wrong, with `further` problems that were found since it was read."""
+        """Raise one error that lists the key's problems and `further` ones; return if there are none at all."""
         problems = [*self.problems, *further]
         if not problems:
             return
-        lines = filter(None, (*problems[:MAX_PROBLEMS], and_more(problems, MAX_PROBLEMS)))
+        lines = [*problems[:MAX_PROBLEMS], and_more(problems, MAX_PROBLEMS)]
         raise DataError(
             f"The answer key {self.name} ({self.file}) cannot be used, {counted(len(problems), 'problem')}:\n"
-            + "\n".join(f"  {line}" for line in lines)
+            + "\n".join(f"  {line}" for line in lines if line)
             + '\n"crosscheck benchmarks verify --key KEY" checks it; without benchmark.answer_keys there is only the '
             "official score."
         )
@@ -115,7 +115,7 @@ def same_sql(first: Sequence[str], second: Sequence[str], dialect: str) -> bool:
     return [query_key(sql, dialect) for sql in first] == [query_key(sql, dialect) for sql in second]
 
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 KEYS_OF_CORRECTIONS = ("corrections", "description")
 """Keys beside the list of corrections that a file may have."""
 SQL_NAMES = ("corrected_sql", "gold_sql", "sql", "query")
@@ -126,17 +126,21 @@ REASON_NAMES = ("reason", "correction", "comment")
 def read_keys(
     settings: BenchmarkSettings, split: Split, places: SearchPaths, dialect: str
 ) -> tuple[AnswerKey, ...]:
-    """Read the keys of a benchmark's settings, in their order: what each changes of the `official` questions and golds.
+    """Read the keys that a benchmark's settings name, in their order.
 
-    `dialect` is that of the benchmark's databases.
+    `split` holds the questions and golds that the keys change, `dialect` is that of the benchmark's databases.
     """
     official = Official(
-        settings.name,
-        {question.id: question for question in split.questions},
-        {name: (sql, *split.further_gold.get(name, ())) for name, sql in split.gold.items()},
-        dialect,
+        name=settings.name,
+        questions={question.id: question for question in split.questions},
+        golds={identity: _all_golds(split, identity) for identity in split.gold},
+        dialect=dialect,
     )
     return tuple(read_key(item, official, settings, places) for item in settings.answer_keys)
+
+
+def _all_golds(split: Split, question_id: str) -> tuple[str, ...]:
+    return (split.gold[question_id], *split.further_gold.get(question_id, ()))
 
 
 def read_key(item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths) -> AnswerKey:
@@ -146,13 +150,13 @@ def read_key(item: str, official: Official, settings: BenchmarkSettings, places:
     """
     name = key_name(item)
     reference = key_reference(item)
-    if Path(reference).suffix.lower() in (*TABLES, ".json"):
+    if Path(reference).suffix.lower() in (*TABLE_SUFFIXES, ".json"):
         return read_key_file(name, Path(reference).expanduser(), official)
     return _read_benchmark(name, reference, official, settings, places)
 
 
 def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
-    """Read a file of corrections, or of ids and SQL; its form follows from its content."""
+    """Read a JSON file with an object of corrections, or a JSON, JSON lines or CSV file of ids and SQL."""
     if file.suffix.lower() != ".json":
         return _read_golds(name, file, official)
     content = read_json(file)
@@ -179,7 +183,7 @@ def _read_benchmark(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."
         ) from None
-    if other.has_dialects:  # it has golds in several
+    if other.has_dialects:  # it has a file of golds per dialect: take that of the benchmark, if it states one
         other = other.model_copy(update={"dialect": settings.dialect or other.dialect})
     if official.dialect and other.dialect and other.dialect != official.dialect:
         raise ConfigurationError(
@@ -193,47 +197,48 @@ def _read_benchmark(
     reasons = dict(_reasons(files))
     answers = {
         question.id: KeyAnswer(
-            (split.gold[question.id], *split.further_gold.get(question.id, ())),
-            question.database_id,
-            question.text,
-            question.evidence,
-            reasons.get(question.id, ""),
+            sqls=_all_golds(split, question.id),
+            database_id=question.database_id,
+            question=question.text,
+            evidence=question.evidence,
+            reason=reasons.get(question.id, ""),
         )
         for question in split.questions
         if question.id in split.gold
     }
-    key = _key(name, files, answers, official, unknown_allowed=True)  # it may have more questions
+    key = _key_of_answers(name, files, answers, official, further_allowed=True)
     return replace(key, notes=tuple(notes_on_revision(other, folder)))
 
 
 def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:
-    """Read the content of a file of corrections, and note whatever is wrong with it."""
-    listed: Sequence[Any] = content["corrections"]
+    """Read the content of a file of corrections; the key's `problems` say what is wrong with it."""
+    corrections: Sequence[Any] = content["corrections"]
     entries: dict[str, KeyEntry] = {}
     problems = [
         f'there is no key "{key}" beside "corrections"' for key in content if key not in KEYS_OF_CORRECTIONS
     ]
-    for position, item in enumerate(listed):
+    for position, item in enumerate(corrections):
         where = f"item {position} (from 0)"
         if isinstance(item, dict) and "question_id" in item:
             where += f", question {item['question_id']}"
         try:
             entry = KeyEntry.model_validate(item)
         except ValidationError as error:
-            problems += [f"{where}: {problem}" for problem in _problems_in_words(error, item)]
+            problems += [f"{where}: {problem}" for problem in _validation_problems(error, item)]
             continue
-        faults = [f"{where}: {problem}" for problem in _problems(entry, official)]
+        found = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
         if entry.question_id in entries:
-            faults.append(f"{where}: the question has a correction above; put all of its SQL into one")
-        problems += faults
-        if not faults:
+            found.append(f"{where}: the question has a correction above; put all of its SQL into one")
+        problems += found
+        if not found:
             entries[entry.question_id] = entry
     return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
 
 
-def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
+def _validation_problems(error: ValidationError, item: Any) -> Iterator[str]:
+    """Yield each problem that pydantic found in an item of the corrections, in words."""
     for problem in error.errors(include_url=False):
-        key = str(problem["loc"][0]) if problem["loc"] else ""
+        key = str(problem["loc"][0]) if problem["loc"] else ""  # "": the problem is the item as a whole
         if problem["type"] == "extra_forbidden":
             yield f'there is no key "{key}". {did_you_mean(key, KeyEntry.model_fields)}'
         elif problem["type"] == "missing":
@@ -244,11 +249,17 @@ def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
             yield f'"{key}": {problem["msg"]}, not {problem["input"]!r}'
 
 
-def _problems(entry: KeyEntry, official: Official) -> Iterator[str]:
+def _similar_id(identity: str, official: Official) -> str:
+    """Return the sentence `Did you mean "ID"?` with a full stop before it; "" where no question has a similar id."""
+    hint = did_you_mean(identity, official.questions)
+    # without a similar id the hint lists all ids, which may be hundreds
+    return f". {hint}" if hint.startswith("Did you mean") else ""
+
+
+def _entry_problems(entry: KeyEntry, official: Official) -> Iterator[str]:
+    """Yield what is wrong with one correction of the benchmark's questions."""
     if entry.question_id not in official.questions:
-        near = did_you_mean(entry.question_id, official.questions)
-        # without a similar id it lists all ids, which may be hundreds
-        yield "the benchmark has no such question" + (f". {near}" if near.startswith("Did") else "")
+        yield f"the benchmark has no such question{_similar_id(entry.question_id, official)}"
     if any(not sql.strip() for sql in entry.sql):
         yield '"sql" is empty'
     if entry.action in ("replace", "add") and not entry.sql:
@@ -284,15 +295,16 @@ def _read_golds(name: str, file: Path, official: Official) -> AnswerKey:
                 f'{row.location}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
             )
         answer = KeyAnswer(
-            row.texts(SQL_NAMES),
-            str(row.first(DATABASE_NAMES) or ""),
-            row.optional_text("question"),
-            row.optional_text("evidence"),
-            str(row.first(REASON_NAMES) or ""),
+            sqls=row.texts(SQL_NAMES),
+            database_id=str(row.first(DATABASE_NAMES) or ""),
+            question=row.optional_text("question"),
+            evidence=row.optional_text("evidence"),
+            reason=str(row.first(REASON_NAMES) or ""),
         )
+        # a further row of the same question only adds its SQL to the first row's answer
         first = answers.setdefault(identity, answer)
         first.sqls = tuple(dict.fromkeys((*first.sqls, *answer.sqls)))
-    return _key(name, [file], answers, official, unknown_allowed=False)
+    return _key_of_answers(name, [file], answers, official, further_allowed=False)
 
 
 def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
@@ -301,20 +313,20 @@ def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
             yield row.question_id, str(reason)
 
 
-def _key(
+def _key_of_answers(
     name: str,
     files: Sequence[Path],
     answers: Mapping[str, KeyAnswer],
     official: Official,
     *,
-    unknown_allowed: bool,
+    further_allowed: bool,
 ) -> AnswerKey:
-    """Return the key of a file of golds: an entry for each question whose gold or text is not the official one."""
+    """Return a key with an entry for each question whose gold or text is not the official one."""
     entries: dict[str, KeyEntry] = {}
     absent = set()
     of_other_database = []
     for identity, question in official.questions.items():
-        # a question that the benchmark repeats word for word has the id N-2, and the key's answer to N
+        # where a question occurs twice, the second has the id of the first and "-2", and the same answer
         answer = answers.get(identity) or answers.get(identity.removesuffix("-2"))
         if answer is None:
             absent.add(identity)
@@ -330,22 +342,22 @@ def _key(
                 question=answer.question,
                 evidence=answer.evidence,
             )
-            golds = official.golds.get(identity, ())
-            if not (same_sql(answer.sqls, golds, official.dialect) and entry.has_text_of(question)):
+            same_gold = same_sql(answer.sqls, official.golds.get(identity, ()), official.dialect)
+            if not same_gold or not entry.has_text_of(question):
                 entries[identity] = entry
     unknown = [identity for identity in answers if identity not in official.questions]
-    problems = list(_problems_of_golds(unknown, of_other_database, answers, official, unknown_allowed))
-    return AnswerKey(name, files[0], files_digest(files), entries, frozenset(absent), tuple(problems))
+    problems = tuple(_answer_problems(unknown, of_other_database, answers, official, further_allowed))
+    return AnswerKey(name, files[0], files_digest(files), entries, frozenset(absent), problems)
 
 
-def _problems_of_golds(
+def _answer_problems(
     unknown: Sequence[str],
     of_other_database: Sequence[str],
     answers: Mapping[str, KeyAnswer],
     official: Official,
-    unknown_allowed: bool,
+    further_allowed: bool,
 ) -> Iterator[str]:
-    """Yield what is wrong with a file of golds as a key of this benchmark."""
+    """Yield the signs that the answers are not to this benchmark's questions: `unknown` are ids that it lacks."""
     if not answers:
         yield "it has no answer"
     elif len(unknown) == len(answers):
@@ -354,12 +366,9 @@ def _problems_of_golds(
             f"none of its {len(answers):,} ids is a question of {official.name}. They look like "
             f'"{unknown[0]}", the benchmark\'s like "{example}". It is the key of another benchmark'
         )
-    elif unknown and not unknown_allowed:
-        near = did_you_mean(unknown[0], official.questions)
-        yield (
-            f"{official.name} has no such {'question' if len(unknown) == 1 else 'questions'}: {shorten(unknown, 10)}"
-            + (f". {near}" if near.startswith("Did") else "")
-        )
+    elif unknown and not further_allowed:
+        noun = "question" if len(unknown) == 1 else "questions"
+        yield f"{official.name} has no such {noun}: {shorten(unknown, 10)}{_similar_id(unknown[0], official)}"
     if of_other_database:
         yield (
             f"it names another database than the benchmark for {counted(len(of_other_database), 'question')}: "

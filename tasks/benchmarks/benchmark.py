@@ -63,9 +63,7 @@ class Benchmark(Split):
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
-        return tuple(
-            example for path in self.train_files for example in self.layout.read_demonstrations(path)
-        )
+        return tuple(each for path in self.train_files for each in self.layout.read_demonstrations(path))
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
@@ -90,13 +88,14 @@ class Benchmark(Split):
         """Return the schemas of training databases, as far as the benchmark's files describe them, without samples.
 
         From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
-        that neither describes is absent.
+        is absent if neither describes it, or the description has no table.
         """
-        distinct = dict.fromkeys(names)
-        schemas = {name: self.schemas[name] for name in distinct if name in self.schemas}
-        if absent := [name for name in distinct if name not in schemas]:
-            ddl = self._training_ddl
-            schemas |= {name: schema_from_ddl(name, ddl[name]) for name in absent if name in ddl}
+        schemas = {}
+        for name in names:
+            if name in self.schemas:
+                schemas[name] = self.schemas[name]
+            elif name not in schemas and name in self._training_ddl:
+                schemas[name] = schema_from_ddl(name, self._training_ddl[name])
         return {name: schema for name, schema in schemas.items() if schema.tables}
 
     @cached_property
@@ -127,9 +126,8 @@ class Benchmark(Split):
         settings = self.settings
         if not settings.url:
             return locate(str(self.database_path(database_id)))
-        # user, or user:password; "" if the URL names none
-        user = settings.url.partition("://")[2].rpartition("@")[0]
-        if ":" in user:
+        user_and_password = settings.url.partition("://")[2].rpartition("@")[0]
+        if ":" in user_and_password:
             raise ConfigurationError(
                 "benchmark.url holds a password, and settings are recorded. Leave it out of the URL, and set "
                 "PGPASSWORD or MYSQL_PWD."
@@ -174,7 +172,7 @@ def load_benchmark(
     conf: Path,
     progress: Callable[[str], None] | None = None,
 ) -> Benchmark:
-    """Load a benchmark: its layout finds its files, or makes them as the demo's does.
+    """Load a benchmark from its files, which its layout finds; the demo's layout writes them.
 
     `progress` is called with a sentence about work that takes a while.
     """
@@ -188,36 +186,37 @@ def load_benchmark(
     tables = folder / settings.tables
     # with a URL the file may be absent: the server describes its databases
     has_schemas = settings.tables and (tables.is_file() or not settings.url)
+    fields_of_split = {part.name: getattr(split, part.name) for part in fields(split)}
     benchmark = Benchmark(
-        **{part.name: getattr(split, part.name) for part in fields(split)},
+        **fields_of_split,
         settings=settings,
         layout=layout,
         folder=folder,
         question_files=files,
         schemas=layout.read_schemas(tables) if has_schemas else {},
-        missing={},  # known below, where the databases are looked for
+        missing={},  # set below: the benchmark itself says where its databases are
         other_revision=other_revision,
     )
-    engine = engine_of(benchmark.location("x"))  # of any name: all databases are of one engine
+    engine = engine_of(benchmark.location("any_name"))  # all databases are of one engine
     if settings.transpile_predictions:
         dialect_named(settings.transpile_predictions)  # raises an error for an unknown name
     benchmark = translated(benchmark, engine)
     keys = read_keys(settings, split, places, engine.dialect)
-    # a tables file does not say in which dialect its types are: in that of the benchmark's databases
+    # the types in a tables file are of the databases' dialect, which the file does not name
     schemas = {name: replace(schema, dialect=engine.dialect) for name, schema in benchmark.schemas.items()}
-    per_database = Counter(question.database_id for question in split.questions)
-    absent = (name for name in per_database if not benchmark.exists(name))
+    questions_by_database = Counter(question.database_id for question in split.questions)
+    missing = [name for name in questions_by_database if not benchmark.exists(name)]
     return replace(
         benchmark,
         schemas=schemas,
-        missing={name: per_database[name] for name in absent},
+        missing={name: questions_by_database[name] for name in missing},
         keys=keys,
         notes=(*benchmark.notes, *(note for key in keys for note in key.notes)),
     )
 
 
 def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
-    """Return a benchmark whose gold SQL sqlglot has translated to the dialect of an engine, if its settings ask for it.
+    """Return a benchmark with its gold SQL in the dialect of an engine; sqlglot translates, if the settings allow it.
 
     A gold SQL that cannot be translated stays as it is.
     """
@@ -238,18 +237,19 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
             f"{_remedy(settings, engine)}"
         )
     schemas = _schemas_with_types(benchmark)
-    by_question = {question.id: schemas.get(question.database_id) for question in benchmark.questions}
+    schema_of = {question.id: schemas.get(question.database_id) for question in benchmark.questions}
     translations = {
-        name: transpile(sql, dialect, engine.dialect, by_question.get(name)) for name, sql in gold.items()
+        question_id: transpile(sql, dialect, engine.dialect, schema_of.get(question_id))
+        for question_id, sql in gold.items()
     }
     changed = sum(translation.changed for translation in translations.values())
     remarks = ""
-    if unread := [name for name, translation in translations.items() if translation.problem]:
-        remarks = f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
-    if unknown := [name for name, translation in translations.items() if translation.unknown_division]:
+    if failed := [question_id for question_id, result in translations.items() if result.problem]:
+        remarks = f" {len(failed):,} could not be translated and are as they were: {', '.join(failed[:10])}."
+    if doubtful := [question_id for question_id, result in translations.items() if result.unknown_division]:
         remarks += (
-            f" {len(unknown):,} divide values of which the schema does not say whether they are integers, and may have "
-            f"another result: {', '.join(unknown[:10])}."
+            f" {len(doubtful):,} divide values of which the schema does not say whether they are integers, and may "
+            f"have another result: {', '.join(doubtful[:10])}."
         )
     note = (
         f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of "
@@ -258,7 +258,7 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
     )
     return replace(
         benchmark,
-        gold={name: translation.sql for name, translation in translations.items()},
+        gold={question_id: translation.sql for question_id, translation in translations.items()},
         written_gold=gold,
         translated=note,
         notes=(note, *benchmark.notes),
@@ -286,7 +286,7 @@ def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:
         engine = engine_of(location)
         if engine.exists(location):
             with suppress(DataError):
-                schemas[name] = engine.read(location, name, 0)
+                schemas[name] = engine.read(location, name, sample_rows=0)
     return schemas
 
 

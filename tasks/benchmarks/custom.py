@@ -39,27 +39,27 @@ def make_benchmark(
 ) -> MadeBenchmark:
     """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
-    Everything is read and checked before anything is written. Databases of SQLite are copied, those of another
-    engine stay where they are. `rule` is the comparison rule, as in `benchmark.rule`. The gold SQL of a question is in
-    the first of the columns `sql_names` that it has.
+    Everything is read and checked before anything is written. SQLite databases are copied; databases of another
+    engine stay where they are, and the YAML file has their URL. `rule` is the comparison rule, as in `benchmark.rule`.
+    `sql_names` are the columns that may hold the gold SQL of a question; the first that it has counts.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")
     databases = _databases(database_paths)
     engine = engine_of(next(iter(databases.values())))
-    url = "" if engine.copied else _url(databases)
+    url = "" if engine.copied else _common_url(databases)
     rows = list(read_objects(question_file))
     questions = [_question(row, tuple(databases), sql_names) for row in rows]
     if not questions:
         raise DataError(f"{question_file} holds no question.")
-    _demand_ids(rows, questions)
+    _demand_unique_ids(rows, questions)
     folder = output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    copied = databases if engine.copied else {}
-    for identity, location in copied.items():
-        target = folder / "dev_databases" / identity / f"{identity}.sqlite"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(location.path, target)
+    if engine.copied:
+        for name, location in databases.items():
+            target = folder / "dev_databases" / name / f"{name}.sqlite"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
         "description": f"{counted(len(questions), 'question')} of {question_file.name}",
@@ -101,9 +101,10 @@ def _databases(paths: Sequence[str]) -> dict[str, Location]:
     return databases
 
 
-def _url(databases: dict[str, Location]) -> str:
-    """Return the one URL of all databases of a benchmark that are not copied, with `{database}` for their names."""
+def _common_url(databases: dict[str, Location]) -> str:
+    """Return the URL of all databases of a benchmark, with `{database}` in the place of a database's name."""
     engine = engine_of(next(iter(databases.values())))
+    # the address of a database on a server is a URL already, that of a file is its path
     scheme = "" if engine.server else f"{engine.schemes[0]}:///"
     urls = []
     for name, location in databases.items():
@@ -120,14 +121,15 @@ def _url(databases: dict[str, Location]) -> str:
 
 
 def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> dict[str, Any]:
-    """Return a question as BIRD writes it; Spider's object `sql` beside the text `query` is left out."""
+    """Return a question as an object of BIRD's dev.json, after checking that its row has all that is needed."""
+    # Spider has the parsed query as an object under "sql", beside its text under "query"
     cells = {name: value for name, value in row.content.items() if not isinstance(value, dict)}
     row = replace(row, content=cells)
     empty, missing = [], []
-    for names in (("question",), sql_names):
-        present = [name for name in names if name in cells]
+    for alternatives in (("question",), sql_names):
+        present = [name for name in alternatives if name in cells]
         if not present:
-            missing.append(" or ".join(names))
+            missing.append(" or ".join(alternatives))
         elif not any(cells[name] for name in present):
             empty.append(present[0])
     if missing:
@@ -147,18 +149,19 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
             f"given are {', '.join(databases)}."
         )
     golds = row.texts(sql_names)
-    difficulty = row.optional_text("difficulty")
-    return {
+    question: dict[str, Any] = {
         "question_id": str(row.position) if row.first(ID_NAMES) is None else row.question_id,
         "db_id": database,
         "question": row.text(["question"]),
         "evidence": row.optional_text("evidence") or "",
         "SQL": golds[0] if len(golds) == 1 else golds,
-        **({"difficulty": difficulty} if difficulty else {}),
     }
+    if difficulty := row.optional_text("difficulty"):
+        question["difficulty"] = difficulty
+    return question
 
 
-def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
+def _demand_unique_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
     rows_by_id: dict[str, Row] = {}
     for row, question in zip(rows, questions, strict=True):
         key = question["question_id"]

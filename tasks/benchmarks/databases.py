@@ -21,27 +21,27 @@ def open_benchmark_database(
 
     Generated descriptions are read from the working folder; without one they are left out.
     """
-    entry = benchmark.schemas.get(database_id)
+    schema = benchmark.schemas.get(database_id)
     return open_database(
         benchmark.location(database_id),
         database_id,
         sample_rows=sample_rows,
         descriptions=column_descriptions(benchmark, database_id, home),
-        foreign_keys=entry.foreign_keys if entry else (),
+        foreign_keys=schema.foreign_keys if schema else (),
     )
 
 
 def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tuple[str, ...]:
-    """Return a sentence for each database that differs from the benchmark's `database_sha256`.
+    """Return a sentence for each database whose content is not the published one, by `benchmark.database_sha256`.
 
-    A database that has no digest, such as one on a server, or of which no checksum is published, is not compared.
+    A database without a digest, such as one on a server, and one without a published checksum are not compared.
     """
     published = benchmark.settings.database_sha256
     return tuple(
         f"{database.location} is not the published database (its sha256 is {database.digest}, not {published[name]}): "
         "figures are not comparable with published ones."
         for name, database in databases.items()
-        if database.digest and database.digest != published.get(name, database.digest)
+        if name in published and database.digest and database.digest != published[name]
     )
 
 
@@ -90,8 +90,8 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
         if not generated:
             continue
         own_descriptions = _own(benchmark, database_id)
-        full = merge(own_descriptions, {key: column.texts for key, column in generated.items()})
-        used += [column for key, column in generated.items() if full[key] != own_descriptions.get(key)]
+        merged = merge(own_descriptions, {key: column.texts for key, column in generated.items()})
+        used += [column for key, column in generated.items() if merged[key] != own_descriptions.get(key)]
     if not used:
         return ""
     makers = Counter(column.made_by for column in used)
@@ -105,10 +105,10 @@ def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]
     folder = benchmark.description_folder(database_id)
     schema = benchmark.schemas.get(database_id)
     in_tables_file = {
-        (table.name.lower(), column.name.lower()): texts
+        (table.name.lower(), each.name.lower()): ColumnDescription(each.description, each.value_description)
         for table in (schema.tables if schema else ())
-        for column in table.columns
-        if (texts := ColumnDescription(column.description, column.value_description)) != ColumnDescription()
+        for each in table.columns
+        if each.description or each.value_description
     }
     return merge(
         benchmark.published_descriptions.get(database_id.lower(), {}),

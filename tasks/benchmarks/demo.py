@@ -86,16 +86,15 @@ def read_descriptions(path: Path) -> list[dict[str, str]]:
 
 
 def read_csv(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the last line and the fields of every row below the header."""
+    """Yield the rows below the header: the number of the line that each ends on, and its fields."""
     text = read_text(path)
     names, rows = read_csv_table(path, text)
     if names != list(header):
         raise DataError(f"{path}, line 1: must be {','.join(header)}.")
     yield from rows.items()
     if not text.endswith("\n"):
-        raise DataError(
-            f"{path}, line {max(rows, default=1)}: breaks off. A complete file ends with a line break."
-        )
+        last_line = max(rows, default=1)  # without rows, that of the header
+        raise DataError(f"{path}, line {last_line}: breaks off. A complete file ends with a line break.")
 
 
 NULL = r"\N"
@@ -142,8 +141,8 @@ def write_database(database: DemoDatabase, folder: Path) -> dict[str, Any]:
         for table, its_columns in columns.items():
             _insert_rows(connection, its_columns, database.folder / "rows" / f"{table}.csv")
         connection.commit()
-        readable = _copy_descriptions(database, columns, path.parent / "database_description")
-        return _tables_entry(connection, database.name, columns, readable)
+        readable_names = _copy_descriptions(database, columns, path.parent / "database_description")
+        return _tables_entry(connection, database.name, columns, readable_names)
 
 
 def write_json(content: Any, path: Path) -> None:
@@ -163,37 +162,37 @@ def _insert_rows(connection: sqlite3.Connection, columns: Sequence[sqlite3.Row],
     """Insert the rows of a CSV file into its table, with values of the columns' types."""
     converters = [CONVERTERS.get(column["type"], str) for column in columns]
     table = path.stem.replace('"', '""')
-    places = ", ".join("?" * len(columns))
-    insert = f'INSERT INTO "{table}" VALUES ({places})'
-    number = 1
+    placeholders = ", ".join("?" * len(columns))
+    insert = f'INSERT INTO "{table}" VALUES ({placeholders})'
+    line = 1
     try:
-        for number, fields in read_csv(path, [column["name"] for column in columns]):  # noqa: B007 - for the error
+        for line, fields in read_csv(path, [column["name"] for column in columns]):  # noqa: B007 - for the error
             row = [
                 None if field == NULL else convert(field)
                 for convert, field in zip(converters, fields, strict=True)
             ]
             connection.execute(insert, row)
     except (sqlite3.Error, ValueError, OverflowError) as error:
-        raise DataError(f'{path}, line {number}: not a row of "{table}": {error}.') from error
+        raise DataError(f'{path}, line {line}: not a row of "{table}": {error}.') from error
 
 
 def _copy_descriptions(database: DemoDatabase, columns: Columns, folder: Path) -> dict[tuple[str, str], str]:
-    """Copy the description files; return readable names by table and column, "" where there is none."""
+    """Copy the description files; return the readable names in them, "" for none, by table and column."""
     folder.mkdir()
-    readable = {}
+    readable_names = {}
     for path in sorted((database.folder / "descriptions").glob("*.csv")):
         names = {column["name"] for column in columns[path.stem]}
         for row in read_descriptions(path):
             name = row["original_column_name"]
             if name not in names:
                 raise DataError(f'{path}: the table "{path.stem}" of {database.name} has no column "{name}".')
-            readable[path.stem, name] = row["column_name"]
+            readable_names[path.stem, name] = row["column_name"]
         shutil.copyfile(path, folder / path.name)
-    return readable
+    return readable_names
 
 
 def _tables_entry(
-    connection: sqlite3.Connection, name: str, columns: Columns, readable: Mapping[tuple[str, str], str]
+    connection: sqlite3.Connection, name: str, columns: Columns, given_names: Mapping[tuple[str, str], str]
 ) -> dict[str, Any]:
     """Return a database as Spider's tables.json has it: columns are numbered across all tables, from 1."""
     tables = list(columns)
@@ -201,13 +200,14 @@ def _tables_entry(
     position = {key: number for number, key in enumerate(names, 1)}
     primary_keys = []
     for table in tables:
-        key_columns = sorted(filter(itemgetter("pk"), columns[table]), key=itemgetter("pk"))
+        # "pk" is the place of a column in the primary key, from 1, and 0 outside of it
+        key_columns = sorted((column for column in columns[table] if column["pk"]), key=itemgetter("pk"))
         if key := [position[table, column["name"]] for column in key_columns]:
             primary_keys.append(key if len(key) > 1 else key[0])
     # SQLite numbers foreign keys from the last one up: the order is that of the schema
     query = 'SELECT "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
     column_names = [column for _, column in names]
-    readable_names = [readable.get((table, column)) or column.replace("_", " ") for table, column in names]
+    readable_names = [given_names.get((table, column)) or column.replace("_", " ") for table, column in names]
     table_indices = [tables.index(table) for table, _ in names]
     return {
         "db_id": name,
@@ -230,11 +230,11 @@ MANIFEST = "built.json"
 
 
 def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] | None = None) -> Path:
-    """Build the demo benchmark under `target`, unless what stands there is whole and current; return `target`.
+    """Build the demo benchmark under `target`, unless `target` is complete and up to date already; return `target`.
 
-    It is built in a folder beside the target and then renamed, so that half of it is never seen; of two processes
-    that build at once, the second finds it built. The content is the same on every machine. `sources` is the folder
-    `benchmarks/demo` of the configuration.
+    It is built in a temporary folder beside the target, which is then renamed, so no other process sees a part of it;
+    of two processes that build at once, the second finds it built. The content is the same on every machine.
+    `sources` is the folder `benchmarks/demo` of the configuration.
     """
     stamp = demo_stamp(sources)
     if _is_current(target, stamp):
@@ -243,11 +243,11 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         locked_folder(target.parent),
-        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside,
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as temporary,
     ):
-        if _is_current(target, stamp):
+        if _is_current(target, stamp):  # another process built it while this one waited for the lock
             return target
-        built = Path(aside) / "new"
+        built = Path(temporary) / "new"
         built.mkdir()
         databases = [read_database(folder) for folder in database_folders(sources)]
         entries = []
@@ -259,7 +259,7 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
         sizes = {path.relative_to(built).as_posix(): path.stat().st_size for path in _files(built)}
         write_json({"stamp": stamp, "sizes": sizes}, built / MANIFEST)
         if target.exists():
-            target.rename(Path(aside) / "old")
+            target.rename(Path(temporary) / "old")
         built.rename(target)
     return target
 
@@ -267,12 +267,12 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
 def demo_stamp(sources: Path) -> str:
     """Return the sha256 of everything that the demo benchmark's content follows from."""
     package = Path(__file__).parent
-    parts = [(path.relative_to(package), path) for path in package.glob("*.py")]
+    named_files = [(path.relative_to(package), path) for path in package.glob("*.py")]
     for folder in database_folders(sources):
-        parts += [(path.relative_to(sources), path) for path in _files(folder)]
+        named_files += [(path.relative_to(sources), path) for path in _files(folder)]
     digest = hashlib.sha256()
-    for name, path in sorted(parts):
-        content = path.read_bytes().replace(b"\r\n", b"\n")
+    for name, path in sorted(named_files):
+        content = path.read_bytes().replace(b"\r\n", b"\n")  # a checkout on Windows may have these line ends
         digest.update(f"{name.as_posix()} {hashlib.sha256(content).hexdigest()}\n".encode())
     return digest.hexdigest()
 

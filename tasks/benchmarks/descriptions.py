@@ -37,13 +37,14 @@ _LINE_MARK = re.compile(r"^[ \t]*#+", re.MULTILINE)
 
 
 def merge(*sources: Mapping[Key, ColumnDescription]) -> dict[Key, ColumnDescription]:
-    """Merge the descriptions of one database; of each text, the first source that has it counts."""
+    """Merge the descriptions of one database; of two texts about the same column, that of the earlier source counts."""
     merged: dict[Key, ColumnDescription] = {}
     for source in sources:
-        for key, texts in source.items():
-            first = merged.get(key, ColumnDescription())
+        for key, later in source.items():
+            earlier = merged.get(key, ColumnDescription())
             merged[key] = ColumnDescription(
-                first.description or texts.description, first.value_description or texts.value_description
+                description=earlier.description or later.description,
+                value_description=earlier.value_description or later.value_description,
             )
     return merged
 
@@ -119,7 +120,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
     if not rows:
         return
     header = [re.sub(r"[\s\-_]+", "_", cell.strip().lower()) for cell in rows[0]]
-    positions = {
+    positions = {  # None: the file has no such column
         meaning: next((header.index(name) for name in names if name in header), None)
         for meaning, names in HEADERS.items()
     }
@@ -135,10 +136,9 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
         }
         if name := cells["column"]:
             # the description, else the readable name, if it says more than the column's name
-            texts = (
-                cells[meaning] for meaning in ("description", "name") if _is_informative(cells[meaning], name)
-            )
-            yield name.lower(), ColumnDescription(next(texts, ""), cells["values"])
+            candidates = (cells["description"], cells["name"])
+            description = next((text for text in candidates if _is_informative(text, name)), "")
+            yield name.lower(), ColumnDescription(description, cells["values"])
 
 
 def _is_informative(text: str, column: str) -> bool:
@@ -155,7 +155,7 @@ def decode(content: bytes) -> str:
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
-    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "crosscheck-cp1252")
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="crosscheck-cp1252")  # by `_mend`
 
 
 def _mend(error: UnicodeError) -> tuple[str, int]:

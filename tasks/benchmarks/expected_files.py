@@ -24,11 +24,12 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
     if folder.is_dir() and not absent:
         return files
     fault = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
-    names = ", ".join(filter(None, (*settings.question_files, settings.tables, *settings.database_folders)))
-    no_tables = ""
-    if absent == [settings.tables]:
-        no_tables = f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
-    raise DataError(f"{settings.name}: {fault}. Looked there for {names}.{no_tables} {where_from(settings)}")
+    expected = (*settings.question_files, settings.tables, *settings.database_folders)
+    names = ", ".join(name for name in expected if name)
+    hint = ""
+    if absent == [settings.tables]:  # nothing else is absent, so the benchmark may have no tables file
+        hint = f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
+    raise DataError(f"{settings.name}: {fault}. Looked there for {names}.{hint} {where_from(settings)}")
 
 
 def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
@@ -43,31 +44,31 @@ def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, .
 
 def _question_files(settings: BenchmarkSettings, folder: Path) -> tuple[tuple[Path, ...], list[str]]:
     """Return the question files, each once, and the names or patterns in the settings for which there is no file."""
-    files: dict[Path, None] = {}
+    files: list[Path] = []
     absent = []
     for name in settings.question_files:
         paths = shown_files(folder, name) if "*" in name else [folder / name]
         if not paths or not all(path.exists() for path in paths):
             absent.append(name)
-        files |= dict.fromkeys(paths)
+        files += [path for path in paths if path not in files]
     return tuple(files), absent
 
 
 def where_from(settings: BenchmarkSettings) -> str:
-    """Return where to get the files, and how to say where they are."""
+    """Return sentences on where to get the benchmark's files, and how to tell Crosscheck where they are."""
     licence = f"Licence: {settings.licence}." if settings.licence else ""
     details = " ".join(part for part in (settings.download, licence) if part)
     source = f"Get them from {settings.source}" if settings.source else ""
     if source and details:
-        get = f"{source}: {details} Then say"
+        beginning = f"{source}: {details} Then say"
     elif source:
-        get = f"{source}, and say"
+        beginning = f"{source}, and say"
     else:
-        get = f"{details} Say".lstrip()
+        beginning = f"{details} Say".lstrip()
     if Path(settings.folder).is_absolute():
-        return f"{get} where they are with the benchmark's key `folder`."
+        return f"{beginning} where they are with the benchmark's key `folder`."
     return (
-        f"{get} where they are with --data FOLDER or CROSSCHECK_DATA: "
+        f"{beginning} where they are with --data FOLDER or CROSSCHECK_DATA: "
         f'the folder that holds "{settings.folder}".'
     )
 

@@ -102,9 +102,9 @@ class Layout:
         return ()
 
     def load(self, settings: BenchmarkSettings, folder: Path, files: Sequence[Path]) -> Split:
-        """Read the split from its question files, at least one, one after the other.
+        """Read the split from its question files, of which there is at least one.
 
-        Where ids of several files are equal, such as positions, an id is preceded by its file's name: `geo-12`.
+        If an id occurs in several files, as positions do, the file's name is put before every id: `geo-12`.
         """
         splits = [self.read_split(path) for path in files]
         if len(splits) == 1:
@@ -137,16 +137,17 @@ class Layout:
             rows[identity] = row
             questions.append(self.question(row, identity))
             if self.has_gold:
-                gold[identity], *others = row.texts(self.sql_keys)
-                if others:
-                    further[identity] = tuple(others)
+                gold[identity], *further_gold = row.texts(self.sql_keys)
+                if further_gold:
+                    further[identity] = tuple(further_gold)
         if not questions:
             raise DataError(f"{path} holds no question.")
-        note = (
-            f"{counted(len(repeated), 'question', 'is')} repeated word for word in {path.name}. Each repetition "
-            f"counts, under the id {', '.join(repeated)}."
-        )
-        notes = (note,) if repeated else ()
+        notes: tuple[str, ...] = ()
+        if repeated:
+            notes = (
+                f"{counted(len(repeated), 'question', 'is')} repeated word for word in {path.name}. Each repetition "
+                f"counts, under the id {', '.join(repeated)}.",
+            )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         return Split(tuple(questions), gold, digest, notes=notes, further_gold=further)
 
@@ -181,9 +182,10 @@ class Layout:
 
 
 def joined(splits: Sequence[Split], names: Sequence[str], digest: str) -> Split:
-    """Return several splits as one; where any ids are equal, each is preceded by the name of its split."""
+    """Return several splits as one; if any two ids are equal, the name of its split is put before every id."""
     ids = [question.id for split in splits for question in split.questions]
-    prefixes = [f"{name}-" for name in names] if len(set(ids)) < len(ids) else [""] * len(splits)
+    has_equal_ids = len(set(ids)) < len(ids)
+    prefixes = [f"{name}-" if has_equal_ids else "" for name in names]
     questions: list[Question] = []
     gold: dict[str, str] = {}
     results: dict[str, GoldResults] = {}
@@ -310,27 +312,30 @@ class Spider2Layout(Layout):
         if not rows:
             raise DataError(f"{files[0]} holds no task on SQLite (instance_id {SQLITE_TASK}...).")
         documents = folder / settings.documents
-        missing = {}
+        missing_documents = {}  # path by task
         questions: dict[str, Question] = {}
         for row in rows:
             name = row.text(["instance_id"])
             if name in questions:
                 raise DataError(f'{row.location}: the task "{name}" is there twice. Take one out.')
-            document = row.optional_text("external_knowledge") or ""
-            path = documents / Path(document).name
-            if document and not path.is_file():
-                missing[name] = path
-            evidence = read_text(path).strip() if document and path.is_file() else ""
+            evidence = ""
+            if document := row.optional_text("external_knowledge"):
+                path = documents / Path(document).name
+                if path.is_file():
+                    evidence = read_text(path).strip()
+                else:
+                    missing_documents[name] = path
             questions[name] = Question(name, row.text(["question"]), row.folder_name("db"), evidence)
         results = _accepted_results(folder / settings.results, folder / settings.evaluation, questions)
         notes: tuple[str, ...] = ()
-        if missing:
-            first_path = next(iter(missing.values()))
+        if missing_documents:
+            first_path = next(iter(missing_documents.values()))
             notes = (
-                f"{counted(len(missing), 'question', 'needs')} a document of external knowledge that is missing. "
-                f"Without it are sent: {', '.join(missing)}. The first would be {first_path}.",
+                f"{counted(len(missing_documents), 'question', 'needs')} a document of external knowledge that is "
+                f"missing. Without it are sent: {', '.join(missing_documents)}. The first would be {first_path}.",
             )
-        return Split(tuple(questions.values()), {}, files_digest(files), results, notes)
+        no_gold: dict[str, str] = {}
+        return Split(tuple(questions.values()), no_gold, files_digest(files), results, notes)
 
 
 def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[str, GoldResults]:
@@ -339,27 +344,27 @@ def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) 
         return {}
     if not evaluation.is_file():
         raise DataError(f"{evaluation} is missing: it says which columns of the results in {folder} count.")
-    standards = {row.text(["instance_id"]): row for row in json_line_rows(evaluation)}
-    by_task: dict[str, list[Path]] = {}
+    evaluation_rows = {row.text(["instance_id"]): row for row in json_line_rows(evaluation)}
+    files_by_question: dict[str, list[Path]] = {}
     for path in shown_files(folder, "*.csv"):
-        by_task.setdefault(re.sub(r"_[a-z]$", "", path.stem), []).append(path)
+        files_by_question.setdefault(re.sub(r"_[a-z]$", "", path.stem), []).append(path)
     results = {}
     for name in questions:
-        if name not in by_task:
+        if name not in files_by_question:
             continue
-        if name not in standards:
+        if name not in evaluation_rows:
             raise DataError(f"{evaluation} has no line about {name}, which has results in {folder}.")
-        row = standards[name]
-        files = tuple(by_task[name])
-        order = row.content.get("ignore_order", False)
-        if not isinstance(order, bool):
-            raise DataError(f'{row.location}: "ignore_order" must be true or false, not {json.dumps(order)}.')
-        results[name] = GoldResults(files, _positions(row, len(files)), ignore_order=order)
+        row = evaluation_rows[name]
+        files = tuple(files_by_question[name])
+        value = row.content.get("ignore_order", False)
+        if not isinstance(value, bool):
+            raise DataError(f'{row.location}: "ignore_order" must be true or false, not {json.dumps(value)}.')
+        results[name] = GoldResults(files, _positions(row, len(files)), ignore_order=value)
     return results
 
 
 def _positions(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
-    """Read `condition_cols` for a number of files: one list of positions for all of them, or a list of such lists."""
+    """Return from `condition_cols` the positions of the columns that count, for each of a number of files."""
     value: Any = row.content.get("condition_cols") or []
     is_nested = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
     lists = value if is_nested else [value]

@@ -105,9 +105,9 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON; whatever Python cannot read of it is a `JSONDecodeError`.
+    """Parse JSON; all that Python cannot read raises `JSONDecodeError`.
 
-    `pairs` takes the keys and values of a JSON object and returns what stands for it; None: a dictionary does.
+    `pairs` makes a value of the keys and values of a JSON object; None: a dictionary.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)
@@ -116,7 +116,8 @@ def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None =
     except RecursionError:
         raise json.JSONDecodeError("nested too deeply", text, 0) from None
     except ValueError as error:  # a number of thousands of digits
-        raise json.JSONDecodeError(str(error).partition(";")[0], text, 0) from None
+        message = str(error).partition(";")[0]  # behind it is advice on Python's settings
+        raise json.JSONDecodeError(message, text, 0) from None
 
 
 def read_json(path: Path) -> Any:
@@ -217,7 +218,7 @@ def plain_name(name: str) -> str:
 
 
 def read_objects(path: Path) -> Iterator[Row]:
-    """Yield the objects of a file, with their keys as `plain_name` writes them; its ending says which format it has."""
+    """Yield the objects of a JSON, JSON lines, CSV or TSV file; `plain_name` has changed their keys."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
         rows = csv_rows(path)
@@ -239,14 +240,14 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
 
 def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones.
+    """Return the header of a CSV file's text, and its rows, blank ones left out, by the line that each ends on.
 
     Columns are separated by the most frequent of the `DELIMITERS` in the header, except in TSV: in many countries,
     spreadsheets write semicolons.
     """
     header_line = text.partition("\n")[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)
-    csv.field_size_limit(max(len(text), 131_072))
+    csv.field_size_limit(max(len(text), 131_072))  # Python's default, and more where a cell may need it
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: dict[int, list[str]] = {}
     try:

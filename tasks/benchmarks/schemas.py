@@ -47,10 +47,10 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
             "Give every column a text."
         )
     descriptions = {}
-    for text, (table, name) in zip(texts, columns, strict=True):
-        plain = text[-1] if isinstance(text, list) and text else text  # a list has the text as its last item
-        if table >= 0 and isinstance(plain, str) and plain.strip():
-            descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
+    for item, (table, name) in zip(texts, columns, strict=True):
+        text = item[-1] if isinstance(item, list) and item else item  # a list has the text as its last item
+        if table >= 0 and isinstance(text, str) and text.strip():  # -1 is the table of "*", the first entry
+            descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(text.split()))
     return descriptions
 
 
@@ -69,9 +69,9 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
         table_names = entry["table_names_original"]
         column_names = entry["column_names_original"]
         columns: list[list[Column]] = [[] for _ in table_names]
-        for (table, name), kind in zip(column_names, entry["column_types"], strict=True):
-            if table >= 0:
-                columns[table].append(Column(name, kind))
+        for (table, name), type_name in zip(column_names, entry["column_types"], strict=True):
+            if table >= 0:  # the first entry is "*", with table -1
+                columns[table].append(Column(name, type_name))
         primary_keys: list[list[str]] = [[] for _ in table_names]
         for key in entry["primary_keys"]:
             indices = key if isinstance(key, list) else [key]
@@ -79,8 +79,8 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
                 table, name = column_names[index]
                 primary_keys[table].append(name)
         tables = tuple(
-            Table(name, tuple(members), tuple(key))
-            for name, members, key in zip(table_names, columns, primary_keys, strict=True)
+            Table(name, tuple(its_columns), tuple(key))
+            for name, its_columns, key in zip(table_names, columns, primary_keys, strict=True)
         )
         foreign_keys = []
         for child_index, parent_index in entry["foreign_keys"]:
@@ -90,9 +90,9 @@ def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
                 ForeignKey(table_names[table], (child,), table_names[parent_table], (parent,))
             )
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+        fault = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(
-            f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {what}. '
+            f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {fault}. '
             "Compare it with the benchmark's original file."
         ) from error
     return Schema(entry["db_id"], tables, united(tables, foreign_keys), dialect=SQLITE)
@@ -119,7 +119,7 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
 
 
 def _definitions(ddl: str) -> "Iterator[exp.Schema]":
-    """Yield of each CREATE TABLE what sqlglot has parsed: the table's name and the parts of its definition."""
+    """Yield sqlglot's tree of each CREATE TABLE statement: the table's name and the parts of its definition."""
     import sqlglot
     from sqlglot import exp
 
@@ -143,10 +143,10 @@ def _table(definition: "exp.Schema") -> Table:
 
     defined = [part for part in definition.expressions if isinstance(part, exp.ColumnDef)]
     columns = tuple(Column(column.name, column.kind.sql(SQLITE) if column.kind else "") for column in defined)
-    key = [column.name for column in defined if column.find(exp.PrimaryKeyColumnConstraint)]
+    primary_key = [column.name for column in defined if column.find(exp.PrimaryKeyColumnConstraint)]
     for constraint in definition.find_all(exp.PrimaryKey):
-        key = [part.name for part in constraint.expressions]
-    return Table(definition.this.name, columns, tuple(key))
+        primary_key = [part.name for part in constraint.expressions]
+    return Table(definition.this.name, columns, tuple(primary_key))
 
 
 def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
@@ -154,15 +154,16 @@ def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
     from sqlglot import exp
 
     columns = (part for part in definition.expressions if isinstance(part, exp.ColumnDef))
-    pairs: list[tuple[tuple[str, ...], Any]] = [
+    # the columns of each key, and what it references: a table, or a table with columns
+    keys: list[tuple[tuple[str, ...], Any]] = [
         ((column.name,), reference) for column in columns for reference in column.find_all(exp.Reference)
     ]
     for key in definition.find_all(exp.ForeignKey):
-        pairs.append((tuple(part.name for part in key.expressions), key.args.get("reference")))
-    for own, reference in pairs:
+        keys.append((tuple(part.name for part in key.expressions), key.args.get("reference")))
+    for key_columns, reference in keys:
         parent = reference.this if isinstance(reference, exp.Reference) else None
         if isinstance(parent, exp.Schema):
-            parents = tuple(part.name for part in parent.expressions)
-            yield ForeignKey(definition.this.name, own, parent.this.name, parents)
-        elif parent is not None:
-            yield ForeignKey(definition.this.name, own, parent.name, ())  # (): the parent's primary key
+            parent_columns = tuple(part.name for part in parent.expressions)
+            yield ForeignKey(definition.this.name, key_columns, parent.this.name, parent_columns)
+        elif parent is not None:  # a table without columns: its primary key is meant
+            yield ForeignKey(definition.this.name, key_columns, parent.name, ())

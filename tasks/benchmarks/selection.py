@@ -15,64 +15,69 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple[Question, ...]:
-    """Return the selected questions in the benchmark's order, each once, and of them the first `selection.limit`.
+    """Return the first `selection.limit` of the selected questions, in the benchmark's order.
 
-    `selection.questions` is a list of ids and ranges of numeric ids, separated by commas. A range includes both ends;
-    not every number in it must be an id. Or it is `@` and a file with one id or range per line: its path, or its name
-    without ".txt" if it is in `conf/benchmarks`. Blank lines and lines that begin with `#` are skipped.
+    `selection.questions` is a list of ids and ranges of numeric ids, separated by commas; None selects all questions.
+    A range includes both ends; not every number in it must be an id. `@FILE` names a file with one id or range per
+    line, by its path, or by its name without ".txt" if it is in `conf/benchmarks`. Blank lines and lines that begin
+    with `#` are skipped.
     """
     selected = tuple(questions)
-    ids = selection.questions
-    if ids is not None:
-        named = _named(selected, _items(ids), ids)
-        selected = tuple(question for question in selected if question.id in named)
+    text = selection.questions
+    if text is not None:
+        selected_ids = _selected_ids(selected, _items(text), text)
+        selected = tuple(question for question in selected if question.id in selected_ids)
     return selected[: selection.limit]
 
 
-def _items(ids: str) -> list[str]:
-    """Split `--questions`: ids and ranges separated by commas, or `@FILE`, perhaps a shipped one, with one per line."""
-    if not ids.startswith("@"):
-        parts: Iterable[str] = ids.split(",")
+def _items(text: str) -> list[str]:
+    """Return the ids and ranges of `--questions`: separated by commas, or the lines of `@FILE`."""
+    if not text.startswith("@"):
+        parts: Iterable[str] = text.split(",")
     else:
-        path = Path(ids[1:]).expanduser()
-        shipped = find_conf() / "benchmarks" / f"{ids[1:]}.txt"
-        if not path.exists() and path.name == ids[1:] and shipped.exists():
+        name = text[1:]
+        path = Path(name).expanduser()
+        shipped = find_conf() / "benchmarks" / f"{name}.txt"
+        if path.name == name and shipped.exists() and not path.exists():  # a name without a folder
             path = shipped
         try:
-            parts = read_file(path).decode("utf-8-sig").splitlines()
+            lines = read_file(path).decode("utf-8-sig").splitlines()
         except OSError as error:
-            raise ConfigurationError(f"--questions {ids}: {path} cannot be read: {error.strerror}.") from None
+            raise ConfigurationError(
+                f"--questions {text}: {path} cannot be read: {error.strerror}."
+            ) from None
         except UnicodeDecodeError:
-            raise ConfigurationError(f"--questions {ids}: {path} is not a text file in UTF-8.") from None
-        parts = (line for line in parts if not line.lstrip().startswith("#"))
+            raise ConfigurationError(f"--questions {text}: {path} is not a text file in UTF-8.") from None
+        parts = (line for line in lines if not line.lstrip().startswith("#"))
     return [part.strip() for part in parts if part.strip()]
 
 
-def _named(questions: Sequence[Question], items: Sequence[str], ids: str) -> set[str]:
+def _selected_ids(questions: Sequence[Question], items: Sequence[str], text: str) -> set[str]:
     """Return the ids that the items name; an item is an id or a range of numbers."""
     if not items:
         raise ConfigurationError(
-            f'--questions {ids}: names no question. Write for example "--questions 0-9,42".'
+            f'--questions {text}: names no question. Write for example "--questions 0-9,42".'
         )
     existing = {question.id for question in questions}
     numbers = {int(identity): identity for identity in existing if identity.isascii() and identity.isdigit()}
-    named: set[str] = set()
+    selected: set[str] = set()
     unknown: list[str] = []
     for item in items:
-        span = _RANGE.fullmatch(item)
-        if item in existing:  # first, because an id may look like a range
-            named.add(item)
-        elif span and int(span[1]) > int(span[2]):
-            raise ConfigurationError(
-                f"--questions {ids}: the range {item} is reversed. Write {span[2]}-{span[1]}."
-            )
-        elif span and (hits := {name for n, name in numbers.items() if int(span[1]) <= n <= int(span[2])}):
-            named |= hits
-        else:
+        number_range = _RANGE.fullmatch(item)
+        matching = {item} & existing  # looked at first, because an id may look like a range
+        if not matching and number_range:
+            first, last = int(number_range[1]), int(number_range[2])
+            if first > last:
+                raise ConfigurationError(
+                    f"--questions {text}: the range {item} is reversed. Write {number_range[2]}-{number_range[1]}."
+                )
+            matching = {identity for number, identity in numbers.items() if first <= number <= last}
+        selected |= matching
+        if not matching:
             unknown.append(item)
     if unknown:
-        raise ConfigurationError(f"--questions {ids}: {_unknown(unknown, existing, numbers)}")
-    return named
+        raise ConfigurationError(f"--questions {text}: {_unknown(unknown, existing, numbers)}")
+    return selected
 
 
 def _unknown(unknown: Sequence[str], existing: set[str], numbers: dict[int, str]) -> str:

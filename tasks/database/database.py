@@ -63,21 +63,23 @@ def open_database(
 ) -> Database:
     """Read a database's schema and digest, without changing or creating anything.
 
-    The descriptions of columns take precedence over the database's own comments. `foreign_keys` are further keys than
-    those it declares; names are compared without case, and a key with a name that it does not have is dropped.
+    The descriptions of columns take precedence over the database's own comments. `foreign_keys` are added to those that
+    the database declares; names are compared without case, and a key with an unknown table or column is dropped.
     """
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)
     engine.require(location, database_id)
     state = engine.state(location)
     schema = engine.read(location, database_id, sample_rows)
+    if not schema.tables and engine.server:
+        raise DataError(
+            f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
+            "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
+        )
     if not schema.tables:
         raise DataError(
             f'Database "{database_id}": {location} has no tables. It may have been created by a program that '
             "opened a wrong path; fetch the file again, or check the benchmark's `databases` folder."
-            if not engine.server
-            else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
-            "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
     keys = united(schema.tables, schema.foreign_keys, foreign_keys)
     schema = replace(schema, foreign_keys=keys).described(descriptions or {})
@@ -132,13 +134,14 @@ def product_of(databases: Mapping[str, Database]) -> str:
 def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
     """Return the location that a user names: a path, or a URL such as `postgresql://reader@host/shop`.
 
-    A path belongs to the engine whose endings or beginning it has; one that does not exist yet to SQLite's, whose
-    message says so.
+    The engine of a path is the one that recognizes the file or folder; if none does, or nothing is there, it is SQLite,
+    whose message says what is wrong.
     """
     scheme, separator, rest = text.partition("://")
     engines = [ENGINES.get(name) for name in ENGINES.names()]
     # what is before "://" may be part of a path: a scheme has letters, digits, "+" and "-" only
-    if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
+    is_url = separator and scheme.replace("+", "").replace("-", "").isalnum()
+    if not is_url:
         path = Path(text).expanduser().absolute()
         chosen = next((engine for engine in engines if engine.has_file(path)), ENGINES.get("sqlite"))
         return Location(chosen.name, str(path), writable=writable, version=version)
@@ -149,15 +152,15 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
                 address, password = _without_password(text)
                 return Location(engine.name, address, password or engine.password(), writable, version)
             # sqlite:///relative.db, sqlite:////absolute.db
-            path = Path(rest[1:] if rest.startswith("/") else rest).expanduser().absolute()
+            path = Path(rest.removeprefix("/")).expanduser().absolute()
             return Location(engine.name, str(path), writable=writable, version=version)
     schemes = [scheme for engine in engines for scheme in engine.schemes]
-    near = get_close_matches(scheme, schemes, n=1)
+    similar = get_close_matches(scheme, schemes, n=1)
+    hint = f'Did you mean "{similar[0]}://"? ' if similar else ""
+    known = ", ".join(f"{name}://" for name in sorted(schemes))
     raise ConfigurationError(
-        f'There is no engine for "{scheme}://" databases. '
-        + (f'Did you mean "{near[0]}://"? ' if near else "")
-        + f"Known: {', '.join(f'{name}://' for name in sorted(schemes))}, and the path of a SQLite or DuckDB file, or "
-        "of a folder of Parquet or CSV files."
+        f'There is no engine for "{scheme}://" databases. {hint}Known: {known}, and the path of a SQLite or DuckDB '
+        "file, or of a folder of Parquet or CSV files."
     )
 
 
@@ -172,19 +175,19 @@ def database_name(location: Location) -> str:
 
 
 def _without_password(url: str) -> tuple[str, str]:
-    """Return a URL without its password, and the password."""
+    """Return a URL without its password, and the password, "" where it has none."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises if it is no number
+        _ = parts.port  # to read it raises an error if it is no number
     except ValueError as error:
         scheme, _, _ = url.partition("://")
         raise ConfigurationError(
             f"The database's URL {scheme}://... cannot be read: {error}. "
             f"Write it as {scheme}://user@host:port/database; what is special in a password as %40 (@), %2F (/)."
         ) from None
-    user, at, host = parts.netloc.rpartition("@")
-    name, _, password = user.partition(":")
-    return urlunsplit(parts._replace(netloc=f"{name}{at}{host}")), unquote(password)
+    user_and_password, at, host = parts.netloc.rpartition("@")
+    user, _, password = user_and_password.partition(":")
+    return urlunsplit(parts._replace(netloc=f"{user}{at}{host}")), unquote(password)
 
 
 def dialect_named(name: str) -> str:

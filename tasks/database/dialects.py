@@ -144,6 +144,7 @@ def quoted_if_needed(name: str, dialect: str) -> str:
     ['name', '"Name"', '"user"']
     """
     rules = dialect_of(dialect)
-    folded = rules.folds and name != name.lower()
-    plain = PLAIN_NAME.match(name) and name.lower() not in rules.reserved and not folded
-    return name if plain else quoted(name, dialect)
+    is_reserved = name.lower() in rules.reserved
+    loses_case = rules.folds and name != name.lower()
+    is_readable = PLAIN_NAME.match(name) and not is_reserved and not loses_case
+    return name if is_readable else quoted(name, dialect)

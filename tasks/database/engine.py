@@ -58,29 +58,29 @@ def schema_of(
     The rows are: of tables, name, comment, and whether it is a view; of columns, table, name, type and comment; of
     keys, the values of a `KeyColumn`, those of one key in succession.
     """
-    by_table: dict[str, list[Column]] = {}
-    for table, name, kind, comment in columns:
-        by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
-    primary: dict[str, tuple[str, ...]] = {}
-    foreign = []
-    for (table, _), group in groupby(starmap(KeyColumn, keys), key=lambda key: (key.table, key.constraint)):
+    columns_of: dict[str, list[Column]] = {}
+    for table_name, name, type_name, comment in columns:
+        columns_of.setdefault(table_name, []).append(Column(name, type_name, comment or ""))
+    primary_keys: dict[str, tuple[str, ...]] = {}
+    foreign_keys = []
+    for _, group in groupby(starmap(KeyColumn, keys), key=lambda key: (key.table, key.constraint)):
         key_columns = list(group)
         names = tuple(key.column for key in key_columns)
-        parent = key_columns[0].parent
-        if parent is None:  # it is the primary key
-            primary[table] = names
+        table_name, parent = key_columns[0].table, key_columns[0].parent
+        if parent is None:
+            primary_keys[table_name] = names
         else:
             parent_names = tuple(key.parent_column for key in key_columns if key.parent_column is not None)
-            foreign.append(ForeignKey(table, names, parent, parent_names))
-    described = (
-        Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-        for name, comment, view in tables
-        if name in by_table or not view
-    )
-    sampled = (
-        table.with_rows(() if table.view else map(plain_row, first_rows(table.name))) for table in described
-    )
-    return Schema(database_id, tuple(sampled), tuple(foreign), dialect=dialect)
+            foreign_keys.append(ForeignKey(table_name, names, parent, parent_names))
+    schema_tables = []
+    for name, comment, is_view in tables:
+        if is_view and name not in columns_of:
+            continue
+        its_columns, primary_key = tuple(columns_of.get(name, ())), primary_keys.get(name, ())
+        table = Table(name, its_columns, primary_key, comment or "", view=bool(is_view))
+        samples = () if is_view else map(plain_row, first_rows(name))
+        schema_tables.append(table.with_rows(samples))
+    return Schema(database_id, tuple(schema_tables), tuple(foreign_keys), dialect=dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Values(ABC):
         return quoted(table, self.dialect)
 
     def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append a column's different texts, in the order of their bytes, and how often each occurs to table `text`."""
+        """Append to the index's table `text` a column's different texts, in byte order, and how often each occurs."""
         sql = self.different_texts(table, column, longest)
         if sql is None:
             return
@@ -243,7 +243,7 @@ class Values(ABC):
             (raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses)
             for raw, uses in self.rows(sql)
         )
-        # again within the limit: bytes that are no UTF-8 take four characters each
+        # a text may have become too long: each byte that is no UTF-8 is written as four characters
         texts = ((text, uses) for text, uses in decoded if 0 < len(text) <= longest)
         index.executemany("INSERT OR IGNORE INTO incoming VALUES (?, ?)", texts)
         index.execute("INSERT INTO text (value, uses) SELECT * FROM incoming ORDER BY value COLLATE BINARY")
@@ -253,7 +253,8 @@ class Values(ABC):
         self, index: "sqlite3.Connection", column_id: int, table: str, column: str, most: int
     ) -> None:
         """Append the first `most` different finite numbers of a column to the index's table `number`."""
-        if condition := self.is_number(table, column):
+        condition = self.is_number(table, column)  # None: no column of numbers
+        if condition:
             name = quoted(column, self.dialect)
             source = self.source(table)
             numbers = self._numbers(f"SELECT DISTINCT {name} FROM {source} WHERE {condition} LIMIT {most}")
@@ -262,13 +263,13 @@ class Values(ABC):
 
     def frequent_numbers(self, table: str, column: str, *, among: int, most: int) -> list[int | float]:
         """Return the `most` most frequent of a column's first `among` finite numbers; in a tie the smaller first."""
-        condition = self.is_number(table, column)
+        condition = self.is_number(table, column)  # None: no column of numbers
         if condition is None:
             return []
         name = quoted(column, self.dialect)
-        first = f"(SELECT {name} FROM {self.source(table)} WHERE {condition} LIMIT {among}) AS first_numbers"
-        order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
-        return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]
+        first_numbers = f"SELECT {name} FROM {self.source(table)} WHERE {condition} LIMIT {among}"
+        grouped = f"SELECT {name} FROM ({first_numbers}) AS first_numbers GROUP BY {name}"
+        return list(self._numbers(f"{grouped} ORDER BY {self.count} DESC, {name} LIMIT {most}"))
 
     def close(self) -> None:  # noqa: B027 - some have nothing to close
         """Close the database."""

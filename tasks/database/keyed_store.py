@@ -69,9 +69,9 @@ def open_store(
 ) -> sqlite3.Connection:
     """Open a store's file with a write-ahead log; create the file and its tables if they are missing.
 
-    `layout` is the version of the tables' layout that this release reads and writes, and `upgrade` turns the tables of
-    the layout before into those of this one. With `synchronous` NORMAL, what is written survives a crash of the
-    process, but not necessarily of the machine.
+    `layout` is the version of the tables' layout that this release reads and writes; the statements of `upgrade` change
+    tables of an earlier layout. With `synchronous` NORMAL, what is written survives a crash of the process, but not
+    necessarily of the machine.
     """
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
     try:
@@ -86,8 +86,10 @@ def open_store(
         if version < layout:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")  # of several processes only one creates the tables
+                # another process may have created or upgraded the tables since; a new file has version 0
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
-                for statement in (*create, *(upgrade if 0 < version < layout else ())):
+                statements = [*create, *upgrade] if 0 < version < layout else create
+                for statement in statements:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {layout}")
     except BaseException:
@@ -99,10 +101,10 @@ def open_store(
 def use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
     """Switch a file to a write-ahead log, so that it can be read while another process writes.
 
-    SQLite ignores its busy timeout for this switch, for which processes that create a file together compete. It is
-    tried for `timeout_s` seconds.
+    SQLite ignores its busy timeout for this switch, so the switch is tried again for `timeout_s` seconds while other
+    processes that open the file at the same time hold its lock.
     """
-    waiting = Retrying(
+    retrying = Retrying(
         retry=retry_if_exception(
             # The low byte of an extended error code is its primary code.
             lambda error: getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
@@ -111,7 +113,7 @@ def use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
         wait=wait_fixed(0.01),
         reraise=True,
     )
-    waiting(lambda: connection.execute("PRAGMA journal_mode = WAL").close())
+    retrying(lambda: connection.execute("PRAGMA journal_mode = WAL").close())
 
 
 class KeyedStore:
@@ -199,12 +201,13 @@ class KeyedStore:
                 self._connection.executemany(statement, rows)
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Return what a function returns, which is called once more with a new file if this one is damaged."""
+        """Return what a function returns; if the file is damaged, call it once more on a new file."""
         try:
             return work()
         except sqlite3.Error as error:
-            if is_damage(error):
-                self._connection.close()
+            if not is_damage(error):
+                raise
+            self._connection.close()
             self._replace(error)
             return work()
 
@@ -222,10 +225,11 @@ class KeyedStore:
         connection = open_store(
             self.path, LAYOUT, [_CREATE], timeout_s=self._timeout_s, synchronous=synchronous
         )
-        if not self._durable and (check := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        problem = "ok" if self._durable else connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
             connection.close()
-            set_aside(self.path, self._file, " ".join(check.split()), self._loss)
+            set_aside(self.path, self._file, " ".join(problem.split()), self._loss)
             self._open()
             return
         self._connection = connection
-        self._file = self._file or file_id(self.path)
+        self._file = self._file or file_id(self.path)  # there was no file before a new one was created

@@ -129,9 +129,9 @@ def survey(session: SqlSession, database: Database, table: Table) -> Survey:
     columns = {}
     for column in table.columns:
         values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
-        classes = {"large" if is_large else value_class for value_class, _, is_large in values}
-        # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + (value_class != "text") * 20 for value_class, length, _ in values]
+        classes = {"large" if is_large else type_name for type_name, _, is_large in values}
+        # as text, a BLOB has two characters per byte, and a number some more than SQLite says
+        lengths = [2 * (length or 0) + (0 if type_name == "text" else 20) for type_name, length, _ in values]
         columns[column.name] = (classes, max([1, *lengths]))
     return Survey(rows, columns)
 
@@ -190,7 +190,7 @@ class _Source:
             self.notes.append(f"Not copied, because they are views: {', '.join(views)}.")
 
     def chunks(self) -> "Iterator[tuple[sa.Table, list[tuple[Any, ...]]]]":
-        """Yield the rows of each table, a number of them at once."""
+        """Yield the rows of each table in lists of limited size, beside the copy of the table."""
         for table in self._tables:
             copy = self.metadata.tables[self._folded(table.name)]
             kinds = [column.info["kind"] for column in copy.columns]
@@ -431,10 +431,11 @@ _DRIVERS: Mapping[str, tuple[str, Callable[[Location], Any]]] = {
 
 
 def _copy_to_duckdb(source: _Source, to: Location) -> bool:
-    """Write a new file: SQLAlchemy has no dialect for DuckDB of its own."""
+    """Write a new file; return False where it is there already."""
     from sqlalchemy.dialects.postgresql.base import PGDialect
 
-    similar = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    # DuckDB reads it, and has no dialect of SQLAlchemy's
+    dialect = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
     try:
         if _is_copied(source, _held_by_duckdb(to.path), to):
             return False
@@ -442,15 +443,16 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
         memory: dict[str, Any] = {"memory_limit": f"{LIMITS.memory_mb // 2}MiB"}
         with atomic_write(to.path) as draft, duckdb.connect(str(draft), config=memory) as connection:
             for table in source.metadata.tables.values():
-                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=similar)))
+                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=dialect)))
             for table, rows in source.chunks():
-                types = [column.type.compile(similar) for column in table.columns]
+                types = [column.type.compile(dialect) for column in table.columns]
                 values = ", ".join(f"unnest(?::{name}[])" for name in types)
-                columns = list(map(list, zip(*rows, strict=True)))
+                columns = [list(column) for column in zip(*rows, strict=True)]
                 connection.execute(f"INSERT INTO {quoted(table.name, DIALECT)} SELECT {values}", columns)
     except (duckdb.Error, OSError) as error:
         raise DataError(f"{to}: {' '.join(first_problem(error).split())}") from error
-    source.notes += ["DuckDB's copy has no foreign keys."] if source.schema.foreign_keys else []
+    if source.schema.foreign_keys:
+        source.notes.append("DuckDB's copy has no foreign keys.")
     return True
 
 

@@ -102,13 +102,15 @@ def _time(value: time) -> str:
 def _interval(value: timedelta) -> str:
     """Return an interval of days and time: `1 day 02:03:04`."""
     days = abs(value).days
-    seconds = abs(value) - timedelta(days=days)
+    rest = abs(value) - timedelta(days=days)
     sign = "-" if value < timedelta(0) else ""
-    clock = (datetime(1, 1, 1, tzinfo=UTC) + seconds).time().isoformat()
+    clock = (
+        (datetime(1, 1, 1, tzinfo=UTC) + rest).time().isoformat()
+    )  # the time of day so long after midnight
     if not days:
         return sign + clock
     written = f"{sign}{days} day{'' if days == 1 else 's'}"
-    return written if not seconds else f"{written} {sign}{clock}"
+    return written if not rest else f"{written} {sign}{clock}"
 
 
 def _with_plain_keys(value: Any) -> Any:

@@ -88,12 +88,8 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """Sha256 of everything a prompt can show of this schema."""
-        content = [
-            self.database_id,
-            self.dialect,
-            [asdict(table) for table in self.tables],
-            [asdict(key) for key in self.foreign_keys],
-        ]
+        tables, keys = [asdict(table) for table in self.tables], [asdict(key) for key in self.foreign_keys]
+        content = [self.database_id, self.dialect, tables, keys]
         return hashlib.sha256(json.dumps(content, default=repr, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property
@@ -184,13 +180,14 @@ def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[For
     already holds: benchmark files list composite keys column by column.
     """
     by_name = {table.name.lower(): table for table in tables}
-    kept: dict[ForeignKey, None] = {}
-    covered: set[ForeignKey] = set()
+    kept: list[ForeignKey] = []
+    covered: set[ForeignKey] = set()  # the kept keys, and the pairs of columns of composite ones as keys
     for key in chain.from_iterable(sources):
         spelled = _spelled(key, by_name)
-        if spelled is None or spelled in kept or spelled in covered:
+        if spelled is None or spelled in covered:
             continue
-        kept[spelled] = None
+        kept.append(spelled)
+        covered.add(spelled)
         covered.update(
             ForeignKey(spelled.table, (child,), spelled.parent, (parent,))
             for child, parent in zip(spelled.columns, spelled.parent_columns, strict=True)

@@ -80,24 +80,24 @@ class SchemaView:
         rows = self.prompt.sample_rows
         longest = self.prompt.longest_value
         keys = schema.foreign_keys if self.prompt.foreign_keys else ()
-        described = _lines(_comment_descriptions(schema)) if self.descriptions else ""
-        sampled = any(column.samples[:rows] for table in schema.tables for column in table.columns)
+        descriptions = _lines(_comment_descriptions(schema)) if self.descriptions else ""
+        has_samples = any(column.samples[:rows] for table in schema.tables for column in table.columns)
         style = self.prompt.schema_format
         if style == "comment":
             return PromptParts(
                 _lines(_comment_line(table, schema.dialect) for table in schema.tables),
-                _lines(_comment_samples(schema, rows, longest)),
-                _lines(_comment_key(key, schema.dialect) for key in keys),
-                described,
-                sampled,
+                samples=_lines(_comment_samples(schema, rows, longest)),
+                foreign_keys=_lines(_comment_key(key, schema.dialect) for key in keys),
+                descriptions=descriptions,
+                sampled=has_samples,
             )
         if style == "values":
             in_quotes = partial(quoted, dialect=schema.dialect)
             return PromptParts(
                 _lines(_values_line(table, rows, schema.dialect, longest) for table in schema.tables),
                 foreign_keys=_lines(_equations(key, in_quotes, " = ") for key in keys),
-                descriptions=described,
-                sampled=sampled,
+                descriptions=descriptions,
+                sampled=has_samples,
             )
         sampled_schema = schema.with_samples(
             lambda _, column: tuple(literal(value, longest) for value in column.samples[:rows])
@@ -107,7 +107,7 @@ class SchemaView:
         else:
             ddl = _OmniSqlDdl if style == "omnisql" else _Ddl
             lines = ddl(sampled_schema, self.descriptions).lines(keys)
-        return PromptParts(_lines(lines), sampled=sampled)
+        return PromptParts(_lines(lines), sampled=has_samples)
 
     def reduced_to(self, link: Link) -> "SchemaView":
         """Return the view of the link's tables and columns only; of everything where the link is empty."""
@@ -217,8 +217,8 @@ class _Ddl:
             if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
                 entries.append((f"PRIMARY KEY ({self.names(table.primary_key)})", ""))
             entries += [(self.constraint(key), "") for key in keys if key.table == table.name]
-            mark = " -- view" if table.view else ""
-            yield (self.between if index else "") + f"CREATE TABLE {self.names((table.name,))} ({mark}"
+            view_remark = " -- view" if table.view else ""
+            yield f"{self.between if index else ''}CREATE TABLE {self.names((table.name,))} ({view_remark}"
             for position, (definition, remark) in enumerate(entries, start=1):
                 comma = "," if position < len(entries) else ""
                 yield f"{self.indent}{definition}{comma}" + (f" -- {remark}" if remark else "")
@@ -262,8 +262,9 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool)
     yield f"【DB_ID】 {schema.database_id}"
     yield "【Schema】"
     for table in schema.tables:
-        about = " ".join(table.description.split()) if descriptions else ""
-        yield f"# {'View' if table.view else 'Table'}: {name(table.name)}" + (f", {about}" if about else "")
+        description = " ".join(table.description.split()) if descriptions else ""
+        head = f"# {'View' if table.view else 'Table'}: {name(table.name)}"
+        yield f"{head}, {description}" if description else head
         yield "["
         for position, column in enumerate(table.columns, start=1):
             parts = [f"{name(column.name)}:{' '.join(column.type.upper().split())}".rstrip(":")]

@@ -130,7 +130,7 @@ class ServerConnection(Connection):
         self._started = False
         self._deadline = deadline
         if not self._gate.check(sql):  # no statement: no transaction is begun, so none has to be ended
-            return _Cursor(columns=None, rows=(), end=bool)
+            return _Cursor(columns=None, rows=(), end=lambda finished: False)
         self.begin(deadline)
         watchdog = Watchdog(deadline.left + STOP_AFTER_S, self.stop)
         try:
@@ -367,7 +367,8 @@ class ServerEngine(Engine):
                 ]
                 for table in structure.tables
             ]
-        server = f"{name} {'.'.join(map(str, numbers[:-1]))}"  # without the number of the patch release
+        *release, _patch = numbers
+        server = f"{name} {'.'.join(map(str, release))}"
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 

@@ -59,14 +59,15 @@ def postgresql_tokens(sql: str) -> Iterator[SqlToken]:
         if kind == "nested":
             position = _end_of_nested(sql, position)
         elif kind == "dollar":
-            position = sql.find(text, position) + len(text)
-            if position < match.end():
+            end = sql.find(text, position)  # the string ends with the same tag between dollar signs
+            if end < 0:
                 raise RefusedError(ONLY_QUERIES.format(f"a string that begins with {text} and has no end"))
+            position = end + len(text)
             yield SqlToken("string", "")
-        elif kind == "string" and after_escapes:  # PostgreSQL reads it with escapes, too
+        elif kind == "string" and after_escapes:  # PostgreSQL joins the two, and reads both with escapes
             raise RefusedError(ONLY_QUERIES.format("a string in several parts"))
         else:
-            yield from _plain(kind, text, str.lower)
+            yield from _token(kind, text, str.lower)
         if kind not in ("space", "nested"):
             after_escapes = kind == "escapes"
 
@@ -80,8 +81,8 @@ def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[SqlToken]:
     pattern = _mysql_pattern(escapes, ansi)
     position = 0
     while match := pattern.match(sql, position):
-        # a text in double quotes is in the group `name_` or `string_`
-        yield from _plain(str(match.lastgroup).rstrip("_"), match[0], _folded)
+        # what is in double quotes is in the group `name_` or `string_`: a pattern cannot have two groups of one name
+        yield from _token(str(match.lastgroup).rstrip("_"), match[0], _folded)
         position = match.end()
 
 
@@ -92,7 +93,7 @@ def _mysql_pattern(escapes: bool, ansi: bool) -> re.Pattern[str]:
     return re.compile(_MYSQL % (inner % {"mark": "'"}, double))
 
 
-def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[SqlToken]:
+def _token(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[SqlToken]:
     """Yield the token of a piece of SQL without its content if that is a string; a comment yields none."""
     if kind == "refused" or (kind == "sign" and text in _OPEN):
         raise RefusedError(ONLY_QUERIES.format(f"what begins with {text}"))
@@ -123,8 +124,9 @@ def _folded(name: str) -> str:
     """
     if name.isascii():
         return name.lower()
-    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
-    return plain.upper().lower()
+    letters = unicodedata.normalize("NFKD", name)
+    without_accents = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return without_accents.upper().lower()  # upper first: it makes SS of the German sharp s
 
 
 QUERIES = frozenset({"select", "with", "values", "table", "("})
@@ -204,7 +206,7 @@ def _refused_words(token: SqlToken, following: str) -> str:
 
 
 def _refused_schema(tokens: Sequence[SqlToken], index: int) -> str:
-    """Return the name of a system's table at a place, "" for another; of its own schema some tables may be read."""
+    """Return what is refused if the tokens from `index` on name a table of a system's schema; "" where nothing is."""
     token = tokens[index]
     if not token.is_name or index + 2 >= len(tokens) or tokens[index + 1] != SqlToken("sign", "."):
         return ""
@@ -225,12 +227,8 @@ def _is_allowed_before_parenthesis(tokens: Sequence[SqlToken], index: int) -> bo
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
         return True
     # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
-    if before in (
-        SqlToken("sign", ")"),
-        SqlToken("word", "as"),
-        SqlToken("word", "with"),
-        SqlToken("word", "recursive"),
-    ):
+    is_after_word = before.kind == "word" and before.text in ("as", "with", "recursive")
+    if is_after_word or before == SqlToken("sign", ")"):
         return True
     # WITH other (...) AS (...), name (a, b) AS (...)
     return before == SqlToken("sign", ",") and _is_followed_by_as(tokens, index + 1)

@@ -114,13 +114,8 @@ def set_aside(path: Path, seen: tuple[int, int] | None, problem: str, loss: str)
         path.rename(aside)
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
-    log.warning(
-        "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s.",
-        path,
-        problem,
-        aside.name,
-        loss,
-    )
+    message = "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s."
+    log.warning(message, path, problem, aside.name, loss)
     return True
 
 
@@ -150,8 +145,9 @@ def damage(path: Path) -> str:
             pages, size = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
             )
-        # The journal first: another process may move its pages into the file, and remove it, at any moment.
-        is_cut_off = not file_size(path.with_name(f"{path.name}-wal")) and path.stat().st_size < pages * size
+        # with a journal, pages may be in it; it is looked at first, as another process may empty it into the file
+        has_journal = bool(file_size(path.with_name(f"{path.name}-wal")))
+        is_cut_off = not has_journal and path.stat().st_size < pages * size
     except sqlite3.Error as error:
         return str(error) if is_damage(error) else ""
     except FileNotFoundError:  # set aside meanwhile
@@ -199,7 +195,8 @@ class Template:
 
 def _is_whole(content: bytes) -> bool:
     """Return whether the content of a SQLite file passes SQLite's own check, in memory."""
-    without_wal = content[:18] + b"\x01\x01" + content[20:]  # in memory there is no write-ahead log
+    # bytes 18 and 19 of the header say whether the file has a write-ahead log; in memory there is none
+    without_wal = content[:18] + b"\x01\x01" + content[20:]
     try:
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.deserialize(without_wal)

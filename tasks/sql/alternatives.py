@@ -75,16 +75,17 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
         for node in _nodes_of(part):
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
-            above = _ancestors(node, part)
             # HAVING and ORDER BY may name an output
             is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
-            if is_alias or any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in above):
-                continue
-            columns.append(node)
+            path = _path_up(node, part)
+            is_bare = not any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in path)
+            if is_bare and not is_alias:
+                columns.append(node)
     return columns
 
 
-def _ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
+def _path_up(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
+    """Return a node and the nodes around it, up to `top`."""
     path = [node]
     while path[-1] is not top and path[-1].parent is not None:
         path.append(path[-1].parent)
@@ -142,13 +143,10 @@ def probe(key: exp.Expr) -> exp.Select:
     """Return a query of the different values that a sort key has in the rows of its SELECT."""
     select = key.find_ancestor(exp.Select)
     assert select is not None
-    rows = exp.Select(
-        **{
-            name: part.copy()
-            for name, part in select.args.items()
-            if name in _ROWS and isinstance(part, exp.Expression)
-        }
-    )
+    rows = exp.Select()
+    for name, part in select.args.items():
+        if name in _ROWS and isinstance(part, exp.Expression):
+            rows.set(name, part.copy())
     rows.set("joins", [join.copy() for join in select.args.get("joins") or ()])
     return rows.select(_without_alias(key, select).copy()).distinct()
 
@@ -168,7 +166,7 @@ def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
-    """Cast MIN and MAX of sort keys that are numbers in texts to numbers; with `inside`, first the keys themselves."""
+    """Cast MIN and MAX of sort keys whose texts hold numbers to numbers; with `inside`, the keys themselves, too."""
 
     def number(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))
@@ -194,7 +192,8 @@ def sum_in_parts(tree: exp.Expr) -> bool:
     ]
     for node in sums:
         value = node.this
-        # 10 and 1000 times a whole number are even: whole numbers, whose sums are exact, are all in one part
+        # A row is in the first part if 10 times and 1000 times its value, both without decimals, have an even sum.
+        # All whole numbers are: their sums are exact in any order.
         multiples = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
         remainder = exp.Mod(this=exp.paren(multiples), expression=exp.Literal.number(2))
         even = exp.EQ(this=remainder, expression=exp.Literal.number(0))
@@ -238,7 +237,7 @@ TIES: dict[Kind, Callable[[exp.Expr, exp.Expr], bool]] = {
 
 
 def break_ties(node: exp.Query, width: int | None, *, downwards: bool) -> None:
-    """Sort rows that are equal in the ORDER BY of a query by its output.
+    """Sort rows that are equal in the ORDER BY of a query by its output columns, ascending or `downwards`.
 
     `width` is the number of its columns if it is the outermost query, else None.
     """
@@ -246,9 +245,9 @@ def break_ties(node: exp.Query, width: int | None, *, downwards: bool) -> None:
     if not (_is_limited(node) or (order and width is not None)):
         return
     columns = node.selects
-    listed = None if any(column.is_star for column in columns) else len(columns)
-    count = listed or width
-    if not count:
+    has_star = any(column.is_star for column in columns)
+    count = width if has_star or not columns else len(columns)
+    if not count:  # not known
         return
     terms = [
         exp.Ordered(this=exp.Literal.number(position), desc=downwards, nulls_first=not downwards)
@@ -298,15 +297,14 @@ class Alternatives:
                 yield AlternativePair(
                     kind, self._write(self.tree, width), self._write(self.tree, width, pick)
                 )
-        bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
-        bare_by_select = [(select, bare_columns(select)) for select in bare.find_all(exp.Select)]
-        if any(columns for _, columns in bare_by_select):
-            is_extreme = all(has_one_extreme(select) for select, columns in bare_by_select if columns)
+        selects_with_bare = [select for select in self.tree.find_all(exp.Select) if bare_columns(select)]
+        if selects_with_bare:
+            least, greatest = self.tree.copy(), self.tree.copy()  # with MIN or MAX of each bare column
             for tree, name in ((least, "Min"), (greatest, "Max")):
                 for select in list(tree.find_all(exp.Select)):
                     wrap(bare_columns(select), name)
             yield AlternativePair(
-                "extreme_row" if is_extreme else "bare_column",
+                "extreme_row" if all(map(has_one_extreme, selects_with_bare)) else "bare_column",
                 self._write(least, width),
                 self._write(greatest, width),
             )
@@ -316,10 +314,10 @@ class Alternatives:
             cast(as_numbers, text_numbers, inside=True)
             yield AlternativePair("text_number", self._write(as_texts, width), self._write(as_numbers, width))
         if list(ordered(self.tree)):
-            turned = self.tree.copy()  # with NULL at the other end
-            for term in ordered(turned):
+            other_end = self.tree.copy()  # with NULL at the other end of the order
+            for term in ordered(other_end):
                 term.set("nulls_first", not term.args.get("nulls_first"))
-            yield AlternativePair("null_order", self._write(self.tree, width), self._write(turned, width))
+            yield AlternativePair("null_order", self._write(self.tree, width), self._write(other_end, width))
         in_parts = self.tree.copy()
         if sum_in_parts(in_parts):
             yield AlternativePair("float_sum", self._write(self.tree, width), self._write(in_parts, width))
@@ -329,14 +327,13 @@ class Alternatives:
     ) -> str:
         """Write a copy of a tree in which rows that are equal in an ORDER BY are sorted by the columns of the output.
 
-        They are sorted upwards, or downwards in the queries for which `downwards(tree, query)` is true; None: in none.
+        The order is ascending, but descending in each query of the tree for which `downwards(tree, query)` is true.
         `width` is the number of columns of the tree's result.
         """
         copy = tree.copy()
-        for node in list(queries(copy)):
-            break_ties(
-                node, width if node is copy else None, downwards=bool(downwards and downwards(copy, node))
-            )
+        for query in list(queries(copy)):
+            descending = downwards is not None and downwards(copy, query)
+            break_ties(query, width if query is copy else None, downwards=descending)
         return write(copy, self.dialect)
 
 

@@ -117,8 +117,10 @@ class _Scope:
             for source in _sources(tree)
         }
         scope = cls(schema, tables, outer)
-        groups = connected(scope._equalities(tree))
-        equal = {own: min(map(scope._full_name, group)) for group in groups for own in group}
+        equal: dict[tuple[str, str], str] = {}
+        for columns in connected(scope._equalities(tree)):
+            first_name = min(map(scope._full_name, columns))
+            equal |= dict.fromkeys(columns, first_name)
         return replace(scope, equal=equal)
 
     def name(self, column: "exp.Column") -> str | None:
@@ -133,7 +135,8 @@ class _Scope:
     def _equalities(self, tree: "exp.Query") -> Iterator[set[tuple[str, str]]]:
         """Yield the pairs of columns that inner joins demand to be equal."""
         for join in tree.args.get("joins") or []:
-            condition = None if join.side or join.method else join.args.get("on")
+            is_inner = not join.side and not join.method
+            condition = join.args.get("on") if is_inner else None
             parts = condition.flatten() if isinstance(condition, exp.And) else (condition,)
             for part in parts:
                 if isinstance(part, exp.EQ):
@@ -174,7 +177,7 @@ class _Reader:
     def query(self, tree: "exp.Query", outer: _Scope | None) -> Clauses:
         """Read a query; ORDER BY and LIMIT behind a query in brackets replace those within."""
         while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
-            tree = tree.this
+            tree = tree.this  # only brackets
         if isinstance(tree, exp.SetOperation):
             return self._set_operation(tree, outer)
         if isinstance(tree, exp.Select):
@@ -200,12 +203,13 @@ class _Reader:
         joins = tree.args.get("joins") or []
         scope = _Scope.of(tree, self.schema, outer)
         group = tree.args.get("group")
-        kinds = [" ".join(filter(None, (j.args.get("method"), j.side, _kind(j)))).lower() for j in joins]
+        join_words = [(join.args.get("method"), join.side, _kind(join)) for join in joins]
+        join_kinds = [" ".join(word.lower() for word in words if word) for words in join_words]
         on = [condition for join in joins if (condition := join.args.get("on"))]
         return Clauses(
             select=tuple(self._term(item, scope) for item in tree.expressions),
             tables=tuple(self._source(source, outer) for source in _sources(tree)),
-            joins=tuple(kind for kind in kinds if kind),
+            joins=tuple(kind for kind in join_kinds if kind),
             on=self._conditions(exp.and_(*on) if on else None, scope),
             where=self._clause(tree, "where", scope),
             group=tuple(self._term(item, scope) for item in group.expressions) if group else (),
@@ -244,7 +248,8 @@ class _Reader:
         """Return one comparison; the two columns of an equality are in alphabetical order."""
         negated = False
         while isinstance(tree, exp.Not | exp.Paren):
-            negated ^= isinstance(tree, exp.Not)
+            if isinstance(tree, exp.Not):
+                negated = not negated
             tree = tree.this
         if isinstance(tree, exp.Exists):
             return Condition(negated, "exists", Term(""), (self.query(tree.this, scope),))
@@ -254,10 +259,9 @@ class _Reader:
         nested = tuple(self.query(v, scope) for v in values if isinstance(v, exp.Query))
         left = self._term(tree.this, scope)
         if isinstance(tree, exp.EQ | exp.NEQ):
-            columns = [
-                scope.name(side) for side in (tree.this, tree.expression) if isinstance(side, exp.Column)
-            ]
-            if len(names := [name for name in columns if name]) == 2:
+            columns = [side for side in (tree.this, tree.expression) if isinstance(side, exp.Column)]
+            names = [name for column in columns if (name := scope.name(column))]
+            if len(names) == 2:
                 left = Term(", ".join(sorted(names)))
         return Condition(negated, tree.key, left, nested)
 
@@ -312,7 +316,7 @@ def hardness(sql: str, schema: Schema) -> Hardness | None:
 
 
 def grade(query: Clauses) -> Hardness:
-    """Grade a query by the counts of its clauses, of its nested queries and of repeated parts."""
+    """Grade a query by the counts of its clauses, nested queries and repeated parts, with Spider's own limits."""
     parts = count_clauses(query)
     nested = count_nested(query)
     extras = count_extras(query)

@@ -108,8 +108,9 @@ def columns_mentioned(sql: str, schema: Schema, match: "Match") -> tuple[ColumnN
     if match == "parsed":
         return resolved_elements(sql, schema).columns
     mentions = mentions_substring if match == "substring" else mentions_word
-    hits = {name: mentions(sql, name) for name in {name.column.lower() for name in schema.column_names}}
-    return tuple(name for name in schema.column_names if hits[name.column.lower()])
+    distinct_names = {name.column.lower() for name in schema.column_names}
+    mentioned = {name for name in distinct_names if mentions(sql, name)}
+    return tuple(name for name in schema.column_names if name.column.lower() in mentioned)
 
 
 def _by_words(sql: str, schema: Schema) -> Elements:
@@ -163,12 +164,13 @@ def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
         condition = condition.parent
     clause = condition.find_ancestor(exp.Join, exp.Where, exp.Query, exp.Having, exp.Case)
     if isinstance(clause, exp.Join):
-        members = list(condition.find_all(exp.Column))
+        columns = list(condition.find_all(exp.Column))
     elif isinstance(clause, exp.Where) and isinstance(condition, exp.EQ):
-        members = [side for side in (condition.this, condition.expression) if isinstance(side, exp.Column)]
+        columns = [side for side in (condition.this, condition.expression) if isinstance(side, exp.Column)]
     else:
         return False
-    return len({source for member in members if (source := _source(member, members, homes))}) > 1
+    sources = {source for each in columns if (source := _source(each, columns, homes))}
+    return len(sources) > 1
 
 
 def _source(column: "exp.Column", beside: "list[exp.Column]", homes: dict[int, Home]) -> str:

@@ -192,7 +192,7 @@ def remarks(sql: str | None) -> tuple[str, ...]:
 
 
 def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, int]:
-    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
+    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for ON or USING."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(sql_tokens):
         kind = token.token_type.name
@@ -200,8 +200,8 @@ def _count_nesting_and_bare_joins(sql_tokens: "Sequence[Token]") -> tuple[int, i
             depth += 1
         elif kind in _CLOSING:
             depth = max(depth - 1, 0)
-        elif kind == "JOIN":
-            bare_joins += not _is_unconditional(sql_tokens, index)
+        elif kind == "JOIN" and not _is_unconditional(sql_tokens, index):
+            bare_joins += 1
         elif kind in ("ON", "USING"):
             bare_joins = max(bare_joins - 1, 0)
         nesting = max(nesting, depth)

@@ -34,6 +34,7 @@ def resolve(tree: "exp.Query", schema: Schema) -> Resolution | None:
         scopes = [_Sources.of(scope, schema) for scope in traverse_scope(tree)]
     except (SqlglotError, RecursionError):
         return None
+    # nodes are found by their identity: equal nodes may be in several places of a query
     by_query = {id(sources.scope.expression.unnest()): sources for sources in scopes}
     return Resolution(
         tables=frozenset(table for sources in scopes for table in sources.tables.values()),
@@ -125,7 +126,7 @@ class _Sources:
         return None
 
     def find(self, column: "exp.Column", by_query: "dict[int, _Sources]") -> tuple[bool, Home | None]:
-        """Return whether a name is known in this scope, and its database column if it has one."""
+        """Return whether a name is known in this scope, and its database column, None if it has none."""
         name, qualifier = column.name.lower(), column.table.lower()
         if qualifier:
             if qualifier in self.tables:
@@ -134,7 +135,8 @@ class _Sources:
         if self._is_output_name(column):
             return True, None
         home = self._among(name, (*self.tables, *self.derived), by_query)
-        return home is not None or any(name in outputs for outputs in self.derived.values()), home
+        is_output_of_derived = any(name in outputs for outputs in self.derived.values())
+        return home is not None or is_output_of_derived, home
 
     def _among(self, name: str, aliases: Iterable[str], by_query: "dict[int, _Sources]") -> Home | None:
         """Return the database column of an unqualified name among the sources of the aliases; None where it has none.
@@ -167,9 +169,10 @@ class _Sources:
         if name not in self.passed:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
-            stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            qualifiers = [star.name.lower() if star else None for star in stars]  # None: `*` of all sources
-            star_aliases = [alias for source in qualifiers for alias in aliases if source in (None, alias)]
+            star_aliases: list[str] = []
+            for star in (select for select in self.scope.expression.selects if select.is_star):
+                table = star.args.get("table")  # of `alias.*`; None for `*`
+                star_aliases += [alias for alias in aliases if not table or alias == table.name.lower()]
             self.passed[name] = self._among(name, star_aliases, by_query)
         return self.passed[name]
 
@@ -212,14 +215,11 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
         return None
     equal = equal_columns(schema)
     names = {id(node): f"{home[0]}.{home[1]}" for node, home in resolution.columns if home is not None}
-    pairs = [
-        (node, {id(node.this), id(node.expression)})
-        for node in tree.find_all(exp.EQ)
-        if id(node.this) in names and id(node.expression) in names
-    ]
-    joining = {side for _, sides in pairs for side in sides}
+    equalities = ({id(node.this), id(node.expression)} for node in tree.find_all(exp.EQ))
+    pairs = [sides for sides in equalities if sides <= names.keys()]  # both sides are columns
+    joining = {side for sides in pairs for side in sides}
     columns = {equal.get(name, name) for node, name in names.items() if node not in joining}
-    joins = {frozenset(names[side] for side in sides) for _, sides in pairs}
+    joins = {frozenset(names[side] for side in sides) for sides in pairs}
     schema_columns = {f"{name.table}.{name.column}".lower() for name in schema.column_names}
     quoted = [
         node.name

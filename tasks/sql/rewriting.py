@@ -30,10 +30,12 @@ def postprocessed(sql: str, dialect: str) -> str:
     sql = with_joined_operators(sql)
     if ";" not in sql:
         return sql
-    ends = [token for token in tokens(sql, dialect) or () if token.token_type.name == "SEMICOLON"]
-    if not ends or not sql[ends[0].end + 1 :].strip() or not sql[: ends[0].start].strip():
+    sql_tokens = tokens(sql, dialect) or ()
+    semicolon = next((token for token in sql_tokens if token.token_type.name == "SEMICOLON"), None)
+    if semicolon is None:
         return sql
-    return sql[: ends[0].start].rstrip()
+    before, after = sql[: semicolon.start].rstrip(), sql[semicolon.end + 1 :].strip()
+    return before if before and after else sql
 
 
 def with_joined_operators(sql: str) -> str:
@@ -69,12 +71,11 @@ def without_distinct(sql: str, dialect: str) -> str:
         after = sql_tokens[index + 1].text.upper() if index + 1 < len(sql_tokens) else ""
         if after == "ON" or (after == "FROM" and before in ("IS", "NOT")):
             continue
-        end = token.end + 1
-        while end < len(sql) and sql[end].isspace():
-            end += 1
-        # "SELECT(DISTINCT" and "DISTINCT(a)" need no blank, "SELECT DISTINCT`a`" keeps the one before
         remaining.append(sql[position : token.start])
-        position = end
+        # leave out the blanks behind it: "SELECT DISTINCT`a`" shows that the one before separates enough
+        position = token.end + 1
+        while position < len(sql) and sql[position].isspace():
+            position += 1
     return "".join([*remaining, sql[position:]])
 
 
@@ -156,10 +157,12 @@ def _by_words(sql: str, dialect: str) -> Ordering:
         is_there = re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None
         return Ordering(anywhere=is_there, outermost=is_there)
     depth = 0
-    depths = []
+    depths_of_order = set()
     for token in sql_tokens:
-        word = token.text.upper()
-        depth += (word == "(") - (word == ")")
-        if token.token_type.name == "ORDER_BY":
-            depths.append(depth)
-    return Ordering(bool(depths), 0 in depths)
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif token.token_type.name == "ORDER_BY":
+            depths_of_order.add(depth)
+    return Ordering(anywhere=bool(depths_of_order), outermost=0 in depths_of_order)

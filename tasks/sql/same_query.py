@@ -57,12 +57,13 @@ def _words(sql: str, dialect: str) -> list[str] | None:
         assert token is not None
         gap = sql[end : token.start]
         text = sql[token.start : token.end + 1]
-        is_call = following is not None and following.text == "("
+        is_call = following is not None and following.text == "("  # its name keeps its backticks
         word = _word(text if is_call else _without_backticks(text, dialect))
         if word is None or not blanks_between.fullmatch(gap):
             return None
-        if not gap and words and _depends_on_blanks(sql[token.start - 1], word[0], dialect):
-            words.append("")  # written together: `12ab`, which is not `12 ab`
+        is_joined = not gap and bool(words)  # to the token before
+        if is_joined and _depends_on_blanks(sql[token.start - 1], word[0], dialect):
+            words.append("")  # `12ab` is not `12 ab`: mark that there is no blank
         words.append(word)
         end = token.end + 1
     if not blanks_after.fullmatch(sql[end:]):
@@ -79,7 +80,7 @@ def _gaps(line_comment: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _word(text: str) -> str | None:
-    """Return a token as it counts; None for a keyword with blanks in it that are none in SQL."""
+    """Return a token in the form that is compared; None for words with blanks between them that are none in SQL."""
     if text == "<>":
         return "!="
     if not re.match(r"[^\W\d]", text) or any(quote in text for quote in "'\"`"):

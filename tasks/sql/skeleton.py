@@ -81,10 +81,10 @@ def _with_slots(tree: "exp.Expr") -> "exp.Expr":
         if isinstance(node, exp.Alias):
             node.replace(node.this)
         elif isinstance(node, exp.Values) or all(_is_value(item) for item in node.expressions):
-            node.set("expressions", node.expressions[:1])
-    emptied = tree.transform(_emptied, copy=False)
-    assert emptied is not None, "a query is not emptied away"
-    return emptied.transform(_spelled_out, copy=False)
+            node.set("expressions", node.expressions[:1])  # one value for all
+    with_slots = tree.transform(_slot_for, copy=False)
+    assert with_slots is not None, "a query is more than an alias"
+    return with_slots.transform(_spelled_out, copy=False)
 
 
 def _is_value(node: "exp.Expr") -> bool:
@@ -92,8 +92,8 @@ def _is_value(node: "exp.Expr") -> bool:
     return isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
 
 
-def _emptied(node: "exp.Expr") -> "exp.Expr | None":
-    """Take names and values out."""
+def _slot_for(node: "exp.Expr") -> "exp.Expr | None":
+    """Return a slot for a name or value, None for the alias of a table, and another node in its plainest form."""
     slot = exp.to_identifier(SLOT)
     if isinstance(node, exp.TableAlias):
         return exp.TableAlias(this=slot) if isinstance(node.parent, exp.CTE) else None
@@ -111,10 +111,9 @@ def _emptied(node: "exp.Expr") -> "exp.Expr | None":
     if isinstance(node, exp.Join):
         for name in ("on", "using", "side", "kind", "method"):
             node.set(name, None)
-        # a join without condition would be written as a comma
-        node.set("kind", "JOIN_")
+        node.set("kind", "JOIN_")  # a join without condition and kind would be written as a comma
     if isinstance(node, exp.Ordered) and node.args.get("desc") is None:
-        node.set("desc", False)
+        node.set("desc", False)  # as after a written ASC
     return node
 
 

@@ -121,9 +121,10 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
         words = split(sql)
         columns = schema.columns_by_table
         aliases = {words[at + 1]: words[at - 1] for at, word in enumerate(words) if word == "as"}
-        if aliases.keys() & columns.keys():
+        if aliases.keys() & columns.keys():  # an alias is the name of a table
             return None
-        return _Parser(words, columns, {**aliases, **{name: name for name in columns}}).query()
+        tables_by_name = aliases | {name: name for name in columns}
+        return _Parser(words, columns, tables_by_name).query()
     except (UnreadableError, IndexError, KeyError, ValueError, RecursionError):
         return None
 
@@ -214,7 +215,8 @@ class _Parser:
                 if self.skip("as"):
                     self.take()
             if self.skip("on"):
-                on = (*on, *(("and",) if on else ()), *self.conditions(names))
+                conditions = self.conditions(names)
+                on = (*on, "and", *conditions) if on else conditions
             if in_brackets:
                 self.demand(")")
             if self.ends_clause():
@@ -283,7 +285,7 @@ class _Parser:
         return value if self.in_derived or isinstance(value, SpiderQuery) else None
 
     def value(self, names: list[str]) -> Value:
-        """Read a value: a query, a text, a number, or the first column of whatever else is there."""
+        """Read a value: a query, a text, a number, or the first column among the words up to the value's end."""
         start = self.position
         in_brackets = self.skip("(")
         value: Value
@@ -361,10 +363,11 @@ def split(sql: str) -> list[str]:
     >>> split("SELECT T1.name, 'Ann  B' FROM Pet WHERE age > = 3 AND id=4")[1:]
     ['t1.name', ',', '"Ann  B"', 'from', 'pet', 'where', 'age', '>=', '3', 'and', 'id=4']
     """
-    parts = sql.replace("'", '"').split('"')
+    parts = sql.replace("'", '"').split('"')  # every second one is a text that was in quotes
     if len(parts) % 2 == 0:
         raise UnreadableError
-    text = "".join(f"__val_{number}__" if number % 2 else part for number, part in enumerate(parts)).rstrip()
+    with_placeholders = (f"__val_{number}__" if number % 2 else part for number, part in enumerate(parts))
+    text = "".join(with_placeholders).rstrip()
     words: list[str] = []
     for word in _WORD.findall(text):
         if word == "=" and words and words[-1] in ("!", ">", "<"):
@@ -452,8 +455,9 @@ class _Merged:
             return tuple(map(self.of, part))
         if not is_dataclass(part):
             return part
-        names = (field.name for field in fields(part) if field.name not in AS_WRITTEN)
-        return replace(cast(Any, part), **{name: self.of(getattr(part, name)) for name in names})
+        names = [field.name for field in fields(part) if field.name not in AS_WRITTEN]
+        changes = {name: self.of(getattr(part, name)) for name in names}
+        return replace(cast(Any, part), **changes)
 
 
 @lru_cache(maxsize=256)
@@ -464,7 +468,7 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
     and a column of both is in the later one.
     """
     names = (f"{name.table}.{name.column}".lower() for name in schema.column_names)
-    positions = {name: position for position, name in enumerate(names)}
+    positions = {name: position for position, name in enumerate(names)}  # in the schema
     groups: list[set[str]] = []
     for key in schema.foreign_keys:
         for child, parent in zip(key.columns, key.parent_columns, strict=False):

@@ -43,7 +43,7 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
             divisor = exp.Nullif(this=division.right, expression=exp.Literal.number(0))
             division.replace(exp.IntDiv(this=division.left, expression=divisor))
     # a side of unknown kind may be an integer; beside a real number that makes no difference
-    return any("real" not in sides and "" in sides for _, *sides in operands)
+    return any("" in (left, right) and "real" not in (left, right) for _, left, right in operands)
 
 
 class _Kinds:
@@ -145,6 +145,7 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
         typed_division = Dialect.get_or_raise(target).TYPED_DIVISION
         unknown_division = keep_results(tree, schema, typed_division=typed_division)
     for identifier in tree.find_all(exp.Identifier):
+        # the target reads such a name in lower case where it has no quotes
         if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():
             identifier.set("this", folded(identifier.name))
             identifier.set("quoted", identifier.name in dialect_of(target).reserved)

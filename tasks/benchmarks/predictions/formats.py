@@ -68,28 +68,29 @@ def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: ReadingOptions) -> ColumnNames:
-    """Return which columns hold what; names are compared without case, blanks and signs.
+    """Return the names of the columns of the id, the SQL and the database, compared without case, blanks and signs.
 
-    `location` is the file, and where in it the names stand.
+    `location` says, for messages, in which file and where in it the names are.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     identity = _named(names, ID_NAMES)
     if reading.sql_column is None:
-        candidates = _sql_columns(names, rows)
+        sql_columns = _sql_columns(names, rows)
+    elif reading.sql_column in names:
+        sql_columns = [reading.sql_column]
     else:
-        same = [name for name in names if plain_name(name) == plain_name(reading.sql_column)]
-        candidates = [reading.sql_column] if reading.sql_column in names else same
-    if len(candidates) > 1:
-        listed = ", ".join(f'"{name}"' for name in candidates)
+        sql_columns = [name for name in names if plain_name(name) == plain_name(reading.sql_column)]
+    if len(sql_columns) > 1:
+        listed = ", ".join(f'"{name}"' for name in sql_columns)
         raise DataError(
             f"{location}: several columns may hold the predicted SQL: {listed}. "
-            f"Say which with --sql-column, for example --sql-column {candidates[-1]!r}."
+            f"Say which with --sql-column, for example --sql-column {sql_columns[-1]!r}."
         )
     lacking, hints = [], []
     if identity is None and not reading.by_position:
         lacking.append(f"question id ({', '.join(ID_NAMES)})")
         hints.append("name the id so, or add --by-position if prediction N belongs to question N")
-    if not candidates:
+    if not sql_columns:
         lacking.append(f"SQL ({', '.join(SQL_KEYS)})" if reading.sql_column is None else reading.sql_column)
         hints.append("name the column of the SQL with --sql-column")
     if lacking:
@@ -97,7 +98,7 @@ def find_columns(location: str, rows: Sequence[Mapping[str, Any]], reading: Read
         raise DataError(
             f"{location}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
         )
-    return ColumnNames(identity, candidates[0], _named(names, DATABASE_NAMES))
+    return ColumnNames(identity, sql_columns[0], _named(names, DATABASE_NAMES))
 
 
 def _named(names: Sequence[str], spellings: Sequence[str]) -> str | None:
@@ -132,7 +133,7 @@ FORMATS: Mapping[Format, str] = {
     "table": "our own predictions.json",
     "folder": "Spider 2.0's submission: a folder with a file <question id>.sql per question",
 }
-_VALID = f"Formats: {'; '.join(FORMATS.values())}."
+_VALID_FORMATS = f"Formats: {'; '.join(FORMATS.values())}."
 NO_ANSWER = "SELECT no_answer"
 """Stands where there is no SQL, so that every question keeps its line or id.
 
@@ -169,12 +170,14 @@ class PredictionFile:
 
 
 def _read_folder(folder: Path, reading: ReadingOptions) -> PredictionFile:
+    """Read a folder with one file of SQL per question, named after the question's id."""
     files = shown_files(folder, "*.sql")
     if not files:
         others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
-        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_VALID}")
+        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_VALID_FORMATS}")
     texts = [read_text(file) for file in files]
-    digest = hashlib.sha256("\0".join((*(file.name for file in files), *texts)).encode()).hexdigest()
+    names = [file.name for file in files]
+    digest = hashlib.sha256("\0".join([*names, *texts]).encode()).hexdigest()
     entries = (
         PredictionEntry(str(file), file.stem, text.strip() or None)
         for file, text in zip(files, texts, strict=True)
@@ -189,28 +192,31 @@ def read_predictions(path: Path, reading: ReadingOptions | None = None) -> Predi
         return _read_folder(path, reading)
     text = read_text(path)
     if not text.strip():
-        raise DataError(f"{path} is empty. {_VALID}")
+        raise DataError(f"{path} is empty. {_VALID_FORMATS}")
     file_format, entries_read = _read(path, text, reading)
     if not (entries := tuple(entries_read)):
-        raise DataError(f"{path} holds no prediction. {_VALID}")
+        raise DataError(f"{path} holds no prediction. {_VALID_FORMATS}")
     return PredictionFile(path, file_format, files_digest([path]), entries, reading)
 
 
 def _read(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, Iterator[PredictionEntry]]:
+    """Recognize the format of a file by its ending and its first characters; return the format and the predictions."""
     ending = path.suffix.lower()
-    start = text.lstrip()[0]
+    first_character = text.lstrip()[0]
     if ending in (".jsonl", ".ndjson"):
         return "rows", _rows(json_line_rows(path), reading)
-    if start in "{[" and ending not in (".csv", ".tsv"):
+    if first_character in ("{", "[") and ending not in (".csv", ".tsv"):
         return _read_json(path, text, reading)
     if ending == ".json":
-        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_VALID}")
-    if ending in (".csv", ".tsv") or _is_header(text.lstrip().split("\n", 1)[0].lower()):
+        raise DataError(f"{path} is not JSON: it begins with {first_character!r}. {_VALID_FORMATS}")
+    first_line = text.lstrip().split("\n", 1)[0]
+    if ending in (".csv", ".tsv") or _is_header(first_line.lower()):
         return "csv", _rows(csv_rows(path), reading, names_in="the header")
     return "lines", _lines(text)
 
 
 def _read_json(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, Iterator[PredictionEntry]]:
+    """Recognize the format of a JSON file by what it holds; return the format and the predictions."""
     try:
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
@@ -218,11 +224,11 @@ def _read_json(path: Path, text: str, reading: ReadingOptions) -> tuple[Format, 
         if error.msg == "Extra data" and json_object(first_line) is not None:
             return "rows", _rows(json_line_rows(path), reading)  # JSON lines under another ending
         location = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{path} is not JSON: {error.msg} in {location}. {_VALID}") from None
+        raise DataError(f"{path} is not JSON: {error.msg} in {location}. {_VALID_FORMATS}") from None
     if isinstance(content, list):
         rows = (object_row(path, number, item) for number, item in enumerate(content))
         return "rows", _rows(rows, reading)
-    if _named(list(content), ID_NAMES):
+    if _named(list(content), ID_NAMES):  # a single prediction
         return "rows", _rows([object_row(path, 0, content)], reading)
     if set(content) == {"columns", "data"}:
         return "table", _rows(_table(path, content), reading)
@@ -258,17 +264,18 @@ def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
 def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -> Iterator[PredictionEntry]:
     """Yield the predictions of objects with an id and a SQL, under any of the names in use.
 
-    `names_in` says for messages where the names stand; "": in each object.
+    `names_in` says for messages where in the file the names are; "": in each object.
     """
     rows = [replace(row, content=flattened(row.content)) for row in objects]
     if not rows:
         return
     path = rows[0].file
     columns = find_columns(f"{path}, {names_in or rows[0].where}", [row.content for row in rows], reading)
-    needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
+    identity_column = None if reading.by_position else columns.identity
+    needed = [name for name in (identity_column, columns.sql) if name]
     for row in rows:
         content = row.content
-        if absent := [name for name in needed if name and name not in content]:
+        if absent := [name for name in needed if name not in content]:
             raise DataError(f"{path}, {row.where}: lacks {' and '.join(absent)}, which other rows have.")
         database = content.get(columns.database) if columns.database else None
         if columns.identity is None:
@@ -277,13 +284,17 @@ def _rows(objects: Iterable[Row], reading: ReadingOptions, names_in: str = "") -
             identity = str(content.get(columns.identity) or "")  # it need not be a valid id
         else:
             identity = row.identity(columns.identity)
+        sql = _text(path, row.where, f'"{columns.sql}"', content[columns.sql])
+        database_id = _text(path, row.where, f'"{columns.database}"', database)
         yield PredictionEntry(
-            row.where,
-            identity,
-            sql_or_none(_text(path, row.where, f'"{columns.sql}"', content[columns.sql])),
-            (_text(path, row.where, f'"{columns.database}"', database) or "").strip() or None,
-            columns.sql,
-            tuple(name for name, value in content.items() if isinstance(value, str) and name not in columns),
+            location=row.where,
+            question_id=identity,
+            sql=sql_or_none(sql),
+            database_id=(database_id or "").strip() or None,
+            column=columns.sql,
+            other_texts=tuple(
+                name for name, value in content.items() if isinstance(value, str) and name not in columns
+            ),
         )
 
 

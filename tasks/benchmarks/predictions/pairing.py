@@ -28,15 +28,19 @@ def about_pairing(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benc
     with the gold, by more than `BETTER`.
     """
     likeness = _likeness(sqls, benchmark.gold)
-    use_ids = "Name them question_id, one for each prediction."
-    if file.reading.by_position:
-        use_ids = "Leave out --by-position."
     by_id = {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
-    in_order = zip(benchmark.questions, _in_order(file, benchmark), strict=False)
+    entries_in_order = _in_order(file, benchmark)  # empty if there is not one for each question
+    in_order = zip(benchmark.questions, entries_in_order, strict=False)
     by_position = {question.id: entry.sql for question, entry in in_order if entry.sql}
-    use_positions = "--by-position reads them so."
-    for way, pairing, advice in (("question id", by_id, use_ids), ("position", by_position, use_positions)):
-        if (other_likeness := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
+    id_advice = "Name them question_id, one for each prediction."
+    if file.reading.by_position:
+        id_advice = "Leave out --by-position."
+    for way, pairing, advice in (
+        ("question id", by_id, id_advice),
+        ("position", by_position, "--by-position reads them so."),
+    ):
+        other_likeness = _likeness(pairing, benchmark.gold)
+        if other_likeness > likeness + BETTER:
             return (
                 f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
                 f"{other_likeness:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice}",
@@ -84,15 +88,16 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     they are positions, as in BIRD mini-dev's published outputs, if the databases that the file names are those of the
     questions at these positions, and not those of the questions with these ids.
     """
-    pairs, note = _paired(file, benchmark)
+    pairs, pairing_note = _paired(file, benchmark)
     for question, entry in pairs:
         _demand_database(file, entry, question, benchmark)
     sql_by_id = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
-    official_way = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
-    why_unwrapped = "--unwrap" if file.reading.unwrap else official_way
+    why_unwrapped = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
+    if file.reading.unwrap:
+        why_unwrapped = "--unwrap"
     sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if why_unwrapped else sql_by_id
     gold = benchmark.gold
-    copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
+    copies = sum(sql.split() == gold.get(name, "").split() for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
     copies_gold = len(sqls) >= MIN_PREDICTIONS and copies > MAX_GOLD_SHARE * len(sqls)
     about_gold = (
@@ -100,16 +105,16 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         "place of predictions? --sql-column names another column. The run is not ranked."
     )
     notes = (
-        *([note] if note else []),
+        pairing_note,
         *about_wrapping(sql_by_id.values(), why_unwrapped),
-        *([about_gold] if copies_gold else []),
+        about_gold if copies_gold else "",
         *about_pairing(file, sqls, benchmark),
     )
-    return Predictions(file, sqls, notes, copies_gold)
+    return Predictions(file, sqls, tuple(note for note in notes if note), copies_gold)
 
 
 def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
-    """Return questions with their predictions, and what a user should know about the pairing."""
+    """Return questions with their predictions, and what a user should know about the pairing; "" for nothing."""
     if file.format == "lines":
         return _by_line(file, benchmark), ""
     if file.reading.by_position:
@@ -125,25 +130,24 @@ def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[PredictionEntry]:
     """Return the predictions in the order of the questions; () where there is not one for each.
 
-    The position of a prediction is its place in the file, but its key in BIRD's form, both from 0.
+    Positions count from 0. In BIRD's form the key of a prediction is its position, elsewhere its place in the file.
     """
     by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     if file.format == "bird":
         by_position = {entry.question_id or "": entry for entry in file.entries}
     positions = [str(position) for position in range(len(benchmark.questions))]
-    return [by_position[position] for position in positions] if by_position.keys() == set(positions) else ()
+    if by_position.keys() != set(positions):
+        return ()
+    return [by_position[position] for position in positions]
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
     """Return whether the databases that a file names fit its keys only if these are positions, and not question ids."""
-    entries = {entry.question_id: entry for entry in file.entries}
-    in_order = _in_order(file, benchmark)
-
-    def agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
-        return all(entry and (entry.database_id or "").lower() == q.database_id.lower() for q, entry in pairs)
-
-    by_id = ((question, entries.get(question.id)) for question in benchmark.questions)
-    return bool(in_order) and not agree(by_id) and agree(zip(benchmark.questions, in_order, strict=True))
+    databases = [question.database_id.lower() for question in benchmark.questions]
+    named_by_id = {entry.question_id: (entry.database_id or "").lower() for entry in file.entries}
+    by_id = [named_by_id.get(question.id) for question in benchmark.questions]
+    by_position = [(entry.database_id or "").lower() for entry in _in_order(file, benchmark)]
+    return by_position == databases and by_id != databases
 
 
 def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
@@ -172,10 +176,11 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     """
     column = file.entries[0].column
     is_certain = file.reading.sql_column is not None or column is None or says_predicted(column)
-    others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
-    if is_certain or not others or copies < max(1, IS_GOLD * predictions):
+    other_columns = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
+    holds_gold = copies > 0 and copies >= IS_GOLD * predictions
+    if is_certain or not other_columns or not holds_gold:
         return
-    listed = ", ".join(f'"{name}"' for name in others)
+    listed = ", ".join(f'"{name}"' for name in other_columns)
     raise DataError(
         f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
         f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
@@ -189,11 +194,12 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
     entries: dict[str, PredictionEntry] = {}
     for entry in file.entries:
         identity = entry.question_id or ""
-        if (earlier := entries.setdefault(identity, entry)) is not entry:
+        if identity in entries:
             raise DataError(
                 f"{file.path}, {entry.location}: question {identity} already has a prediction at "
-                f"{earlier.location}. Keep one for each question."
+                f"{entries[identity].location}. Keep one for each question."
             )
+        entries[identity] = entry
     unknown = [identity for identity in entries if identity not in questions]
     if len(unknown) == len(entries):
         raise DataError(
@@ -201,12 +207,13 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
             f'like "{unknown[0]}", the benchmark\'s like "{benchmark.questions[0].id}". '
             "Is it the file of another benchmark or split?"
         )
-    note = (
+    pairs = [(questions[name], entry) for name, entry in entries.items() if name in questions]
+    if not unknown:
+        return pairs, ""
+    return pairs, (
         f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
         f"({shorten(unknown, 10)})."
     )
-    pairs = [(questions[name], entry) for name, entry in entries.items() if name in questions]
-    return pairs, note if unknown else ""
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
@@ -224,14 +231,14 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
         )
-    whole = list(zip(questions, entries, strict=True))
-    split = [(question, _without_database(entry, question, benchmark)) for question, entry in whole]
-    if all(entry.database_id for _, entry in split if entry.sql or entry.database_id):
-        return split
+    lines = list(zip(questions, entries, strict=True))
+    split_lines = [(question, _without_database(entry, question, benchmark)) for question, entry in lines]
+    if all(entry.database_id for _, entry in split_lines if entry.sql or entry.database_id):
+        return split_lines
     # not all lines end with a database: what follows a tab is part of the SQL, unless it is the question's database
     return [
-        (question, entry) if entry.database_id == question.database_id else line
-        for (question, entry), line in zip(split, whole, strict=True)
+        (question, entry) if entry.database_id == question.database_id else whole_line
+        for (question, entry), whole_line in zip(split_lines, lines, strict=True)
     ]
 
 
@@ -289,11 +296,11 @@ def unwrapped(sql: str) -> str:
 def about_wrapping(sqls: Iterable[str], why_unwrapped: str) -> tuple[str, ...]:
     """Return a remark for each kind of wrapped predictions; `why_unwrapped` is "" if they were not unwrapped."""
     kinds = [wrapping(sql) for sql in sqls]
-    done = "is executed as it is written; --unwrap takes it out"
+    predicate = "is executed as it is written; --unwrap takes it out"
     if why_unwrapped:
-        done = f"was taken out ({why_unwrapped})"
+        predicate = f"was taken out ({why_unwrapped})"
     return tuple(
-        f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {done}."
+        f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {predicate}."
         for kind in dict.fromkeys(kinds)
         if kind
     )
@@ -309,8 +316,8 @@ class LinkNames(NamedTuple):
 def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     """Read schema links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
 
-    A column is written `table.column`. Objects without an id belong to the questions of the whole
-    benchmark in their order, and must be as many.
+    A column is written `table.column`. If no object has an id, object N is about question N of the whole benchmark, and
+    there must be one object for each question.
     """
     is_list = read_text(path).lstrip().startswith("[")
     rows = list(json_rows(path) if is_list else json_line_rows(path))

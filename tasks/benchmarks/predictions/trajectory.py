@@ -38,7 +38,7 @@ SQL_ARGUMENTS = ("sql", "sql_query", "query", "statement", "command", "code")
 """Names of the arguments of tools that hold SQL; of several, the first counts."""
 
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*+(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
-_SUBMITS = re.compile(r"submit|final|finish|answer|terminate", re.IGNORECASE)
+_SUBMITTING_TOOL = re.compile(r"submit|final|finish|answer|terminate", re.IGNORECASE)
 
 
 def known_call(model: str, usage: Usage, seconds: float | None, cost_usd: float | None = None) -> Call:
@@ -82,18 +82,18 @@ class Trajectory:
         executed without a known error. Else it is that of the turn before.
         """
         turns: list[Turn] = []
-        sql = None
-        ended = False
+        answer = None
+        has_submitted = False  # in this turn or an earlier one
         for turn in self.turns:
-            named = turn.sql or _submitted(turn)
-            submitted = bool(_submitted(turn)) if turn.submitted is None else turn.submitted
-            ended = ended or submitted
+            submitted_sql = _submitted(turn)
+            submits = bool(submitted_sql) if turn.submitted is None else turn.submitted
+            has_submitted = has_submitted or submits
             executed = [call.sql for call in turn.calls if call.sql and not call.error]
-            if named:
-                sql = named
-            elif executed and not (ended and sql):
-                sql = executed[-1]
-            turns.append(Turn(shortened(turn.text), turn.calls, sql, submitted))
+            if turn.sql or submitted_sql:
+                answer = turn.sql or submitted_sql
+            elif executed and not (has_submitted and answer):
+                answer = executed[-1]
+            turns.append(Turn(shortened(turn.text), turn.calls, answer, submits))
         return tuple(turns)
 
     @property
@@ -113,29 +113,30 @@ def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
     A file has no requests of model calls: `sha256`, the file's digest, distinguishes its calls from those of others.
     """
     turns = trajectory.own_turns[:MAX_TURNS]
-    left = len(trajectory.turns) - len(turns)
+    omitted = len(trajectory.turns) - len(turns)
+    calls = [turn.call for turn in trajectory.turns[:MAX_TURNS]]
     records = tuple(
-        _record(number, turn, written.call, f"{sha256} {trajectory.question_id} {number}")
-        for number, (turn, written) in enumerate(zip(turns, trajectory.turns, strict=False), 1)
+        _record(number, turn, call, f"{sha256} {trajectory.question_id} {number}")
+        for number, (turn, call) in enumerate(zip(turns, calls, strict=True), 1)
     )
-    why = trajectory.failure
+    reason = shortened(trajectory.failure)
     return Outcome(
         trajectory.question_id,
         trajectory.answer,
         candidates=tuple(Candidate(turn_step(number), turn.sql) for number, turn in enumerate(turns, 1)),
         stages=records,
-        failure=Failure("extension_error", "", shortened(why), retryable=False) if why else None,
-        notes=(f"{left:,} further turns are not kept",) if left else (),
+        failure=Failure("extension_error", "", reason, retryable=False) if reason else None,
+        notes=(f"{omitted:,} further turns are not kept",) if omitted else (),
     )
 
 
 def _record(number: int, turn: Turn, call: Call | None, identity: str) -> StageRecord:
-    """Return the record of a turn as plain JSON; `identity` stands for the call's request, which no file has."""
+    """Return the record of a turn; the digest of `identity` is that of the call's request, which no file has."""
     request = hashlib.sha256(identity.encode()).hexdigest()
     return StageRecord(
-        TURN,
-        TURN if number == 1 else f"{TURN} {number}",
-        json.loads(json.dumps(asdict(turn))),
+        stage=TURN,
+        label=TURN if number == 1 else f"{TURN} {number}",
+        value=json.loads(json.dumps(asdict(turn))),  # as plain JSON: with lists for tuples
         restored=False,
         calls=(replace(call, request=request),) if call else (),
         seconds=call.seconds if call else None,
@@ -154,15 +155,19 @@ def tool_call(
     """Return a tool call of a file.
 
     `arguments` are an object, or the text that the model wrote; `result` is a text or plain JSON; `error` is whether
-    the call failed. Both are None if unknown. Without `sql`, the SQL is taken from the arguments (`SQL_ARGUMENTS`).
+    the call failed. `result` and `error` are None if unknown. Without `sql`, the SQL is taken from the arguments
+    (`SQL_ARGUMENTS`).
     """
-    written = as_text(arguments) or ""
-    executed = sql_or_none(storable(sql)) if sql else sql_in(arguments)
     output = as_text(result)
-    failed: ToolError | None = None
-    if error is not None:
-        failed = "failed" if error else ""
-    return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, executed, id)
+    known_error: ToolError = "failed" if error else ""
+    return ToolCall(
+        name=shortened(name),
+        arguments=shortened(as_text(arguments) or ""),
+        result=None if output is None else shortened(output),
+        error=None if error is None else known_error,
+        sql=sql_or_none(storable(sql)) if sql else sql_in(arguments),
+        id=id,
+    )
 
 
 def sql_in(arguments: Any) -> str | None:
@@ -198,11 +203,12 @@ def shortened(text: str) -> str:
 
 
 def _submitted(turn: AgentTurn) -> str | None:
-    """Return the SQL that a turn submits: by a tool, or in a reply without tool calls, where it is fenced or alone.
+    """Return the SQL that a turn submits; None where it submits none.
 
-    A call that is known to have failed submits nothing.
+    A turn without tool calls submits the SQL of its text, in a Markdown fence or alone; another turn that of the last
+    call of a tool with a name such as "submit", among the calls with SQL that are not known to have failed.
     """
     if not turn.calls:
         return read_sql(turn.text) if "```" in turn.text or _QUERY.match(turn.text) else None
-    submitted = (call for call in reversed(turn.calls) if call.sql and not call.error)
-    return next((call.sql for call in submitted if _SUBMITS.search(call.name)), None)
+    calls = (call for call in reversed(turn.calls) if call.sql and not call.error)
+    return next((call.sql for call in calls if _SUBMITTING_TOOL.search(call.name)), None)

@@ -20,7 +20,7 @@ from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -83,7 +83,8 @@ def read_trajectories(path: Path) -> TrajectoryFile:
             lines = (read_line(location, content) for location, content in rows)
             trajectories = tuple(_without_replaced_failures(lines))
         answers = tuple(
-            PredictionEntry(t.location, t.question_id, t.answer, t.database_id) for t in trajectories
+            PredictionEntry(each.location, each.question_id, each.answer, each.database_id)
+            for each in trajectories
         )
         return TrajectoryFile(path, file_format, files_digest([path]), answers, trajectories=trajectories)
     except OSError as error:
@@ -111,22 +112,22 @@ def _format(location: str, content: dict[str, Any]) -> Format:
 def _objects(path: Path) -> Iterator[_Object]:
     """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines.
 
-    The file is such a document if its first line cannot be complete JSON.
+    The first line that is not blank tells: that of a document of several lines is not complete JSON.
     """
     require_file(path)
     with path.open("rb") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
-        number, first = next(lines, (1, b""))
-        first = first.removeprefix(BOM_UTF8)
-        if not first.strip():
+        first_number, first_line = next(lines, (1, b""))
+        first_line = first_line.removeprefix(BOM_UTF8)
+        text = first_line.strip()
+        if not text:
             raise DataError(f"{path} is empty. {_VALID}")
-        first_line = first.strip()
-        is_open_list = first_line[:1] == b"[" and first_line[-1:] != b"]"
-        if is_open_list or first_line.endswith((b"{", b"[", b",", b":")):
-            yield from _parsed(path, number, b"".join((first, *file)))
+        is_open_list = text.startswith(b"[") and not text.endswith(b"]")
+        if is_open_list or text.endswith((b"{", b"[", b",", b":")):
+            yield from _parsed(path, first_number, b"".join((first_line, *file)))
             return
-        for line_number, line in chain([(number, first)], lines):
-            yield from _parsed(path, line_number, line)
+        for number, line in chain([(first_number, first_line)], lines):
+            yield from _parsed(path, number, line)
 
 
 def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
@@ -242,7 +243,8 @@ def read_line(location: str, content: dict[str, Any]) -> Trajectory:
     try:
         line = TrajectoryLine.model_validate(content)
     except ValidationError as error:
-        raise DataError(f"{location}: {first_problem(error).replace('Value error, ', '')}.") from None
+        problem = first_problem(error).replace("Value error, ", "")  # words of pydantic
+        raise DataError(f"{location}: {problem}.") from None
     identity = str(line.question_id).strip()
     if not identity:
         raise DataError(f"{location}: question_id: it is empty.")
@@ -338,19 +340,19 @@ def read_spans(path: str, objects: Iterable[_Object]) -> list[Trajectory]:
     by_question: dict[str, list[_Span]] = defaultdict(list)
     for trace, spans in by_trace.items():
         if any(span.operation in _MODEL_CALLS or span.operation == "execute_tool" for span in spans):
-            by_question[_question(trace, spans)] += spans
+            by_question[_question_id(trace, spans)] += spans
     if not by_question:
         raise DataError(
             f"{path}: no span has the attribute gen_ai.operation.name with {', '.join(_MODEL_CALLS)} or execute_tool."
         )
     trajectories = []
-    for question, spans in by_question.items():
-        turns = _turns_of_spans(sorted(spans, key=lambda span: span.start))
-        trajectories.append(Trajectory(spans[0].location, question, tuple(turns)))
+    for question_id, spans in by_question.items():
+        turns = tuple(_turns_of_spans(sorted(spans, key=lambda span: span.start)))
+        trajectories.append(Trajectory(location=spans[0].location, question_id=question_id, turns=turns))
     return trajectories
 
 
-def _question(trace: str, spans: Sequence[_Span]) -> str:
+def _question_id(trace: str, spans: Sequence[_Span]) -> str:
     """Return the id of the question that the spans of a trace name."""
     names = (span.text(name).strip() for name in QUESTION for span in spans)
     identity = next(filter(None, names), "")
@@ -370,22 +372,24 @@ def _turns_of_spans(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
     """
     models = [span for span in spans if span.operation in _MODEL_CALLS]
     tools = [span for span in spans if span.operation == "execute_tool"]
-    by_id = {span.text("gen_ai.tool.call.id"): span for span in tools if span.text("gen_ai.tool.call.id")}
+    tools_by_call = {id: span for span in tools if (id := span.text("gen_ai.tool.call.id"))}
     # results of tool calls by the id of the call, from the input of later model calls
-    responses = {
+    results_by_call = {
         str(part.get("id")): as_text(part.get("response", part.get("result")))
         for span in models
         for part in _parts(span, "gen_ai.input.messages", "tool_call_response")
     }
-    for span, following in zip_longest(models, models[1:]):
-        turn_end = following.start if following else float("inf")
+    turn_ends = [*(span.start for span in models[1:]), float("inf")]
+    for span, turn_end in zip(
+        models, turn_ends, strict=False
+    ):  # without a model call, only the infinite end is left
         requested = _parts(span, "gen_ai.output.messages", "tool_call")
         if requested:
-            calls = tuple(_requested(part, by_id, responses) for part in requested)
+            calls = tuple(_requested(part, tools_by_call, results_by_call) for part in requested)
         else:
             calls = tuple(_executed(tool) for tool in tools if span.start <= tool.start < turn_end)
         texts = (as_text(part.get("content")) for part in _parts(span, "gen_ai.output.messages", "text"))
-        yield AgentTurn("\n".join(filter(None, texts)), calls, call=_model_call(span))
+        yield AgentTurn("\n".join(text for text in texts if text), calls, call=_model_call(span))
     if not models:
         yield from (AgentTurn(calls=(_executed(tool),)) for tool in tools)
 
@@ -394,7 +398,8 @@ def _model_call(span: _Span) -> Call:
     """Return the model, tokens and duration of a model call's span."""
     usage = {name: span.attributes.get(attribute) for name, attribute in _TOKENS.items()}
     for name, count in usage.items():
-        if count is not None and not (type(count) is int and 0 <= count <= MAX_TOKENS):
+        is_number = isinstance(count, int) and not isinstance(count, bool)
+        if count is not None and not (is_number and 0 <= count <= MAX_TOKENS):
             raise DataError(
                 f"{span.location}: {_TOKENS[name]} must be a whole number up to {MAX_TOKENS:,}, not {count!r}."
             )

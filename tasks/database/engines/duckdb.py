@@ -63,7 +63,8 @@ class _DuckDb(Engine):
             return bool(files_of(path))
         try:
             with path.open("rb") as file:
-                return file.read(12)[8:] == MAGIC
+                file.seek(8)
+                return file.read(len(MAGIC)) == MAGIC
         except OSError:
             return False
 
@@ -87,11 +88,14 @@ class _DuckDb(Engine):
         The names of files count in a folder only: there they name the views.
         """
         path = location.path
+        is_folder = path.is_dir()
+        files = files_of(path) if is_folder else [path]
         log = path.with_name(path.name + ".wal")
-        files = files_of(path) if path.is_dir() else [path, *([log] if log.is_file() else [])]
+        if not is_folder and log.is_file():
+            files = [path, log]
         digest = hashlib.sha256(self.product(location).lower().encode())
         for file in files:
-            digest.update(f"\n{file.name if path.is_dir() else ''} {file_digest(file)}".encode())
+            digest.update(f"\n{file.name if is_folder else ''} {file_digest(file)}".encode())
         return digest.hexdigest()
 
     def state(self, location: Location) -> tuple[Any, ...]:
@@ -170,19 +174,21 @@ def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnect
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        raise DataError(_why(path, error)) from error
+        raise DataError(_message(path, error)) from error
     return connection
 
 
 def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
     """Make a view of each file of a folder, and allow the connection to read these files only."""
     files = files_of(folder)
-    names: dict[str, Path] = {}
+    file_of_table: dict[str, Path] = {}
     for file in files:
-        if (first := names.setdefault(file.stem.lower(), file)) != file:
+        table = file.stem.lower()
+        if table in file_of_table:
             raise DataError(
-                f"{folder}: {first.name} and {file.name} would be the same table. Move one of them away."
+                f"{folder}: {file_of_table[table].name} and {file.name} would be the same table. Move one of them away."
             )
+        file_of_table[table] = file
     paths = ", ".join(_text(str(file)) for file in files)
     connection.execute(f"SET allowed_paths = [{paths}]")
     for file in files:
@@ -200,9 +206,9 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
 
 @lru_cache(maxsize=1024)
 def _csv_reader(path: str, state: tuple[int, ...]) -> str:
-    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them.
+    """Return DuckDB's call that reads a CSV file, with types and quotes that fit all rows, not only a sample of them.
 
-    `state` is only a key of the cache: a file that has changed is read again.
+    `path` is a SQL text. `state` is only a key of the cache: a file that has changed is read again.
     """
     import duckdb
 
@@ -234,7 +240,8 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _why(path: Path, error: Exception) -> str:
+def _message(path: Path, error: Exception) -> str:
+    """Return why a file cannot be opened, and what a user can do."""
     text = first_line(error)
     if "lock" in text.lower():
         return (
@@ -272,8 +279,9 @@ class _Connection(Connection):
         if isinstance(error, duckdb.OutOfMemoryException):
             self.exhausted = True
             return "too_large", OUT_OF_MEMORY
-        corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
-        if corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
+        has_no_class_of_its_own = type(error) is duckdb.Error
+        is_corrupt = has_no_class_of_its_own and "Corrupt database" in str(error)
+        if is_corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
             raise unreadable(self._path, first_line(error)) from error
         return "error", str(error)
 
@@ -360,11 +368,11 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
             def rows_of(sql: str, *parameters: object) -> list[Any]:
                 return connection.execute(sql, parameters).fetchall()
 
-            # A row of the catalog is a whole key: one row for each of its columns. A primary key has no parent.
+            # the catalog has a row per key, with lists of columns; `schema_of` takes a row per column of a key
             keys = (
                 (table, constraint, column, parent if kind == "FOREIGN KEY" else None, parent_column)
-                for table, constraint, columns, kind, parent, parents in rows_of(_KEYS)
-                for column, parent_column in zip_longest(columns, parents)
+                for table, constraint, columns, kind, parent, parent_columns in rows_of(_KEYS)
+                for column, parent_column in zip_longest(columns, parent_columns)  # none for a primary key
             )
             return schema_of(
                 database_id,
@@ -372,9 +380,7 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,
-                first_rows=lambda table: rows_of(
-                    f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {sample_rows}"
-                ),
+                first_rows=lambda name: rows_of(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {sample_rows}"),
             )
     except duckdb.Error as error:
         raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error

@@ -91,14 +91,15 @@ def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if mode == "prefer":
         return {}
-    verified = mode.startswith("verify")
-    return {
+    verifies = mode in ("verify-ca", "verify-full")
+    encryption: dict[str, Any] = {
         "ssl_ca": root,
-        "ssl_verify_cert": verified,
+        "ssl_verify_cert": verifies,
         "ssl_verify_identity": mode == "verify-full",
-        # encrypted, with any certificate
-        **({} if root or verified else {"ssl": {"check_hostname": False, "verify_mode": False}}),
     }
+    if not root and not verifies:  # encrypted, with any certificate
+        encryption["ssl"] = {"check_hostname": False, "verify_mode": False}
+    return encryption
 
 
 def _moment(text: str) -> str:
@@ -162,9 +163,9 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
         if "MariaDB" in connection.get_server_info():
             limit = f"max_statement_time = {seconds:.3f}"
         with connection.cursor() as cursor:
-            # the gate has read the SQL under this mode
-            settings = f"{SETTINGS}, SESSION sql_mode = '{self._mode}'"
-            cursor.execute(f"SET NAMES utf8mb4, SESSION {settings}, SESSION {limit}")
+            # the check of the SQL has read it under this mode
+            mode = f"sql_mode = '{self._mode}'"
+            cursor.execute(f"SET NAMES utf8mb4, SESSION {SETTINGS}, SESSION {mode}, SESSION {limit}")
             cursor.execute("START TRANSACTION READ ONLY")
 
     def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...] | None, Iterable[tuple[Any, ...]]]:

@@ -78,7 +78,6 @@ def open_connection(
     if schema:
         path = ",".join(quoted(name.strip(), DIALECT) for name in schema.split(","))
         options += " -c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
-    more = {"password": location.password} if location.password else {}
     connection: psycopg.Connection[Any] = driver().connect(
         address,
         autocommit=True,
@@ -87,7 +86,7 @@ def open_connection(
         options=options,
         client_encoding="utf8",
         prepare_threshold=None,
-        **more,
+        password=location.password or None,  # None: libpq takes it from PGPASSWORD or the password file
     )
     return connection
 
@@ -169,7 +168,7 @@ SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = '
         self._connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
 
     def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Send a query after a comment that names its limit, by which queries that run on are found."""
+        """Send a query after a comment with its limit, by which a query that the server still executes is found."""
         cursor = self._connection.cursor()
         chunk = CHUNK if driver().pq.version() >= 170000 else 1  # libpq 17 is the first that streams chunks
         sql = f"-- limit {limit_s} {self._filler}\n{sql}"

@@ -150,15 +150,11 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
             for view in views:
                 with contextlib.suppress(sqlite3.OperationalError):
                     columns[view] = _columns(connection, view)
-            return schema_of(
-                database_id,
-                SQLITE,
-                # None: SQLite has no comments
-                [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
-                ((table, column.name, column.kind, None) for table, own in columns.items() for column in own),
-                (key for table in tables for key in _keys(connection, table, columns[table])),
-                first_rows,
-            )
+            # None: SQLite has no comments
+            table_rows = [(name, None, name in views) for name in (*tables, *views)]
+            column_rows = [(name, each.name, each.kind, None) for name in columns for each in columns[name]]
+            key_columns = (key for table in tables for key in _keys(connection, table, columns[table]))
+            return schema_of(database_id, SQLITE, table_rows, column_rows, key_columns, first_rows)
     except sqlite3.Error as error:
         raise DataError(
             f'Database "{database_id}": SQLite cannot read {path} ({error}). Fetch the file again.'
@@ -167,11 +163,11 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
 
 @contextlib.contextmanager
 def open_file(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
-    """Open a file for reading only, with these limits; inside a worker, because those of memory are the process's."""
+    """Open a file for reading only, with these limits, in a worker: that of memory holds for the whole process."""
     connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
     connection.text_factory = tolerant_text
     try:
-        restrict(connection, limits, lambda *_: sqlite3.SQLITE_OK)
+        restrict(connection, limits, authorize=lambda *_: sqlite3.SQLITE_OK)
         yield connection
     finally:
         connection.close()
@@ -240,7 +236,7 @@ def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable
         "trusted_schema = OFF",
         "query_only = ON",
         "temp_store = MEMORY",
-        f"hard_heap_limit = {limits.memory_mb * MIB // 2}",
+        f"hard_heap_limit = {limits.memory_mb * MIB // 2}",  # the worker's Python needs the rest
     ):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.max_value_bytes)
@@ -298,16 +294,17 @@ class _Connection(Connection):
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
         code = getattr(error, "sqlite_errorcode", None)
-        base = code & 0xFF if code is not None else None
-        if base == sqlite3.SQLITE_INTERRUPT:
+        primary_code = code & 0xFF if code is not None else None  # an extended code has it in its low byte
+        if primary_code == sqlite3.SQLITE_INTERRUPT:
             return "timeout", ""
-        if base == sqlite3.SQLITE_TOOBIG:
+        if primary_code == sqlite3.SQLITE_TOOBIG:
             return "too_large", f"{error} (the sandbox allows {self._limits.max_value_bytes / MIB:g} MiB)"
-        if base in UNREADABLE and code != sqlite3.SQLITE_IOERR_NOMEM:
-            raise unreadable(self._path, error) from error
-        if base in (sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL) or code == sqlite3.SQLITE_IOERR_NOMEM:
+        out_of_memory = primary_code in (sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL)
+        if out_of_memory or code == sqlite3.SQLITE_IOERR_NOMEM:
             self.exhausted = True
             return "too_large", OUT_OF_MEMORY
+        if primary_code in UNREADABLE:
+            raise unreadable(self._path, error) from error
         if self._refused:
             return "error", self._refused
         if "one statement at a time" in str(error):
@@ -328,7 +325,7 @@ class _Connection(Connection):
 
 
 class _Cursor(Cursor):
-    """A statement that SQLite steps through; it counts the steps of its virtual machine, to a full `_every`."""
+    """A statement that SQLite executes; counts the steps of its virtual machine, rounded down to whole `_every`s."""
 
     def __init__(self, connection: sqlite3.Connection, sql: str, deadline: QueryDeadline) -> None:
         # Where no steps are to be counted, the handler still checks the deadline.

@@ -60,7 +60,7 @@ class WorkerProcess:
         self._socket, worker_end = socket.socketpair()
         self._writer: asyncio.StreamWriter | None = None
         try:
-            # a session of its own: Ctrl-C reaches the parent only
+            # -P, -S: imports come from PYTHONPATH alone; a session of its own: Ctrl-C reaches the parent only
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-S", "-m", "tasks.database.sandbox.worker"],
                 stdin=worker_end.fileno(),
@@ -91,14 +91,15 @@ class WorkerProcess:
                 await self._send(framed(limits))
                 await self._receive()
         except (OSError, EOFError) as error:
-            is_late = isinstance(error, TimeoutError)
-            if not is_late:
+            if isinstance(error, TimeoutError):
+                reason = f"not within {START_S:g} s"
+            else:
                 await self._wait_for_end()
                 if self._process.poll() in OUTSIDE:
                     raise WorkerDiedError(self._how_it_ended(), started=False, outside=True) from error
-            ending = f"not within {START_S:g} s" if is_late else self._how_it_ended() or type(error).__name__
+                reason = self._how_it_ended() or type(error).__name__
             raise DatabaseUnavailableError(
-                f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "
+                f"A worker process for SQL did not start ({reason}); what it printed stands above. Its memory limit is "
                 f"{limits.memory_mb} MiB. "
                 f"Try it by hand: {sys.executable} -m tasks.database.sandbox.worker"
             ) from error
@@ -128,10 +129,10 @@ class WorkerProcess:
             raise WorkerOverranError from error
         except (OSError, EOFError) as error:
             await self._wait_for_end()
-            code = self._process.poll()
-            if code == -signal.SIGALRM:
+            exit_code = self._process.poll()
+            if exit_code == -signal.SIGALRM:  # the worker's own alarm for a query that overran its deadline
                 raise WorkerOverranError from error
-            raise WorkerDiedError(self._how_it_ended(), started=sent, outside=code in OUTSIDE) from error
+            raise WorkerDiedError(self._how_it_ended(), started=sent, outside=exit_code in OUTSIDE) from error
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""

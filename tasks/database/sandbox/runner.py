@@ -65,15 +65,15 @@ def in_sandbox(
 ) -> T:
     """Run `function(session, *args)` in a process with these limits and return its value, or raise what it raises."""
     workers, loop = _pool(limits, os.getpid())
-    job = Job(name_of(function), location, Content(""), args, timeout_s)
+    job = Job(name_of(function), location, Content(""), args, timeout_s)  # without a digest: of any content
     try:
         value: T = asyncio.run_coroutine_threadsafe(workers.run(job), loop).result()
-    except WorkerLost as lost:
-        limit = f"{timeout_s:g} s" if lost.status == "timeout" else f"{limits.memory_mb} MiB of memory"
+    except WorkerLost as error:  # the function took too much time or memory
+        limit = f"{timeout_s:g} s" if error.status == "timeout" else f"{limits.memory_mb} MiB of memory"
         raise DataError(
             f"{location} cannot be read within {limit}: a column or view of it computes too much. "
             "Check where the file comes from, or leave the database out."
-        ) from lost
+        ) from error
     return value
 
 

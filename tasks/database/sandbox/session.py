@@ -144,7 +144,7 @@ class SqlSession:
     """Runs SQL on one database. The connection opens with the first query and again when the database changes."""
 
     def __init__(self, location: Location, limits: Limits, alarm: Callable[[float], object]) -> None:
-        """`alarm` gets the seconds after which the process must end before each query, and 0 after the query."""
+        """Before each query, `alarm` is called with the seconds after which the process must end; after it, with 0."""
         self.location = location
         self.limits = limits
         self.exhausted = False  # whether memory ran out at some time
@@ -152,8 +152,8 @@ class SqlSession:
         self._engine = engine_of(location)
         self._connection: Connection | None = None
         self._state: tuple[Any, ...] = ()  # of the database's files when the connection was opened
-        # content that queries are for, and of the open connection
-        self._expected = self._opened = Content("")
+        self._expected = Content("")  # the content that queries are for
+        self._opened = self._expected  # the content that the open connection was checked for
         self._kept: KeptResults | None = None if self._engine.server else KeptResults()
         self._budget_ends = float("inf")  # when the time of several queries together is over
 
@@ -180,9 +180,9 @@ class SqlSession:
     ) -> Result:
         """Run one statement to its end, within the limits' own time unless another is given; never raises for the SQL.
 
-        With `keep_rows`, only so many first rows are kept and the rest is counted. With `count_steps`, the engine's
-        steps are counted, where it has such, which slows the query down: SQLite's are exact below 100,000, to the
-        hundred above, and from SQLite 3.41 on a few steps of preparing the statement are among them.
+        With `keep_rows`, only so many first rows are kept and the rest is counted. `count_steps` counts the steps of
+        SQLite's virtual machine, which slows the query down; other engines have none. The number is exact below
+        100,000, to the hundred above, and from SQLite 3.41 on includes a few steps of preparing the statement.
         """
         if objection := self._objection(sql):
             return Result("error", error=objection)
@@ -204,13 +204,12 @@ class SqlSession:
         raise unreadable(self.location, "it changes while queries read it")
 
     def run_known(self, sql: str, *, timeout_s: float, keep: bool = False) -> Result:
-        """Run one statement, or return the result that was kept of an equal one while the database is the same.
+        """Run one statement, or return the kept result of the same SQL, if the database has not changed since.
 
-        A server's results are not kept: its connection does not tell whether the database has changed.
-        A statement that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for
-        further statements, if it is small and every execution gives the same one.
+        A kept result of a statement that took longer than `timeout_s` is not used. With `keep`, the result is kept for
+        later calls, if it is small and every execution gives the same one.
         """
-        if self._kept is None:
+        if self._kept is None:  # a server: its connection does not tell whether the database has changed
             return self.run(sql, timeout_s=timeout_s)
         kept = self._kept.get(sql, timeout_s)
         if kept is not None and self._is_open:
@@ -248,13 +247,13 @@ class SqlSession:
             self._alarm(0)
 
     def _run_guarded(self, connection: Connection, query: _Query) -> Result:
-        """Run a query, twice if only its connection had failed; an error that is the query's own is its result."""
+        """Run a query, once more if its connection had failed; an error of the query itself becomes its result."""
         started = time.perf_counter()
         try:
             try:
                 return self._fetch(connection, query)
             except connection.errors as error:
-                if not connection.recover(error):
+                if not connection.recover(error):  # not the connection's error
                     raise
                 return self._fetch(connection, query)
         except MemoryError:
@@ -297,7 +296,8 @@ class SqlSession:
                 rows += batch
             elif len(rows) < keep:
                 rows += batch[: keep - len(rows)]
-            next_batch = max(1, min(2 * next_batch, MAX_BATCH, BATCH_BYTES * count // max(1, size)))
+            fits_in_bytes = BATCH_BYTES * count // max(1, size)  # rows of the mean size so far
+            next_batch = max(1, min(2 * next_batch, MAX_BATCH, fits_in_bytes))
             started = time.perf_counter()
             batch = cursor.fetch(next_batch)
             seconds += time.perf_counter() - started
@@ -333,7 +333,7 @@ class SqlSession:
         )
 
     def _open(self) -> Connection:
-        """Return the connection, opened again if the content has changed; that takes none of the queries' time."""
+        """Return the connection, opened again if the content has changed; the queries' budget grows by that time."""
         if self._connection is not None and self._is_open:
             return self._connection
         self.close()

@@ -38,14 +38,16 @@ def main() -> None:
     # The limit of memory counts the stack of the thread that waits for the parent's end.
     threading.stack_size(256 * 1024)
     threading.Thread(target=_end_with_parent, args=(jobs.fileno(), os.getppid()), daemon=True).start()
-    first = _read(jobs)
-    if first is None:
+    first_message = _read(jobs)
+    if first_message is None:  # the parent has ended
         return
-    limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
+    limits: Limits = pickle.loads(first_message)  # noqa: S301 - written by the parent process
     restrict_process(limits)
     sessions: OrderedDict[Location, SqlSession] = OrderedDict()
     _write(replies, WorkerReply("ready"))
-    os.dup2(1, 2)  # the parent reads standard error no further, and a full pipe would block
+    os.dup2(
+        1, 2
+    )  # standard error to standard output: the parent reads it no further, a full pipe would block
     while (message := _read(jobs)) is not None:
         reply = _run_job(message, sessions, limits)
         _write(replies, reply)
@@ -74,7 +76,7 @@ _function_named = cache(pkgutil.resolve_name)
 
 
 def _run_job(message: bytes, sessions: "OrderedDict[Location, SqlSession]", limits: Limits) -> WorkerReply:
-    """Do a pickled job; an exception is a reply, and after a lack of memory the worker is spent."""
+    """Do a pickled job and reply what it returned or raised; after a lack of memory, that this process is `spent`."""
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)
@@ -95,7 +97,8 @@ def _session(location: Location, sessions: "OrderedDict[Location, SqlSession]", 
     if session is None:
         session = sessions[location] = SqlSession(location, limits, _end_after)
         if len(sessions) > OPEN_DATABASES:
-            sessions.popitem(last=False)[1].close()
+            _, unused_longest = sessions.popitem(last=False)
+            unused_longest.close()
     else:
         sessions.move_to_end(location)
     return session

@@ -53,8 +53,8 @@ class CallsTogether:
     async def call(self, function: Function, database: Database, argument: Any, *, timeout_s: float) -> Any:
         """Run `function(session, argument)` inside a worker, as `SqlWorkers.call` does, and raise what it raises.
 
-        Where a worker is lost, or a function raises, each call of the message is repeated alone, so that none loses its
-        result to another.
+        Calls that wait at the same time are sent to a worker in one message. If that worker is lost, or one of the
+        functions raises, each of these calls is repeated alone, so that none fails because of another.
         """
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(function, database, argument, timeout_s, result))
@@ -82,7 +82,7 @@ class CallsTogether:
         except asyncio.CancelledError:
             self._waiting.extendleft(reversed(calls))
             raise
-        finally:  # at once: a call that comes before the task has ended needs another sender
+        finally:  # not only when the task has ended: a call that comes before needs another sender
             self._senders.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     def _next(self) -> list[Waiting]:
@@ -98,7 +98,7 @@ class CallsTogether:
         return calls
 
     async def _send_together(self, calls: Sequence[Waiting]) -> None:
-        """Send calls in one message, and hand out what it brings; calls that were not begun wait again."""
+        """Send calls in one message and give each its value; calls that the worker did not begin wait again."""
         first, *others = calls
         arguments = [(call.argument, call.timeout_s) for call in calls]
         timeout_s = max(call.timeout_s for call in calls) + (MAX_MESSAGE_S if others else 0)
@@ -230,7 +230,7 @@ class SqlWorkers:
             not_open = "open the SqlWorkers first: async with SqlWorkers() as workers"
             raise RuntimeError(CLOSED if self._closed else not_open)
         async with places:
-            if self._places is not places:
+            if self._places is not places:  # closed while the job waited for its place
                 raise RuntimeError(CLOSED)
             reply = await self._answer(job)
         if reply.outcome == "returned":
@@ -244,14 +244,14 @@ class SqlWorkers:
     async def _answer(self, job: Job) -> WorkerReply:
         """Send a job to an idle worker, or to a new one, and return its reply.
 
-        The job goes to another worker where its worker was ended from outside, to `ATTEMPTS` workers at most, or had
-        died while it was idle. Raises WorkerLost where the job exceeded its time, or the worker died of it.
+        The job goes to another worker if its worker had died while it was idle, or was ended from outside, which may
+        happen to `ATTEMPTS` workers. Raises WorkerLost if the job exceeded its time, or made the worker die.
         """
         frame = framed(job)
         ended_from_outside = 0
         while True:
             worker = await self._worker(job.location)
-            is_new = not worker.functions  # it has had no job
+            had_no_job = not worker.functions
             self._busy.add(worker)
             try:
                 reply = await worker.ask(job, frame, job.budget_s + self.limits.grace_s)
@@ -265,11 +265,12 @@ class SqlWorkers:
                 self._discard(worker)
                 if self._places is None:  # `close` has killed it
                     raise RuntimeError(CLOSED) from None
-                if error.outside and (error.started or is_new):
+                died_while_idle = not error.started and not had_no_job  # between two jobs
+                if error.outside and not died_while_idle:
                     ended_from_outside += 1
                     if ended_from_outside == ATTEMPTS:
                         raise _ended_from_outside(error) from None
-                elif error.started or is_new:  # one that had jobs before may have died while it was idle
+                elif not died_while_idle:
                     raise WorkerLost(
                         "too_large", f"{self._memory_message()} (It ended with {error}.)"
                     ) from None
