@@ -166,7 +166,7 @@ def names_of_the_command_line() -> list[str]:
     return ["flows.cli.program", *(f"flows.cli.commands.{name}" for name in sorted(commands))]
 
 
-IN_WORKERS = ("execution.judge_job", "execution.rules", "execution.run_times", "metrics.rules")
+IN_WORKERS = ("execution.judge_job", "execution.rules", "execution.run_times", "metrics.soft_f1")
 """Modules of scoring that run inside the workers: a worker that was killed has to be replaced within a moment."""
 STARTS = {
     "tasks": (names_of_tasks(), HEAVY),

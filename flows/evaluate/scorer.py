@@ -22,7 +22,8 @@ from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
-from tasks.scoring.metrics.rules import SuiteRun, measure_soft_f1
+from tasks.scoring.metrics.disagreements import SuiteRun
+from tasks.scoring.metrics.soft_f1 import measure_soft_f1
 from tasks.scoring.scores import NO_GOLD, Change, KeyVerdict, QuestionScore, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.clauses import hardness

@@ -1,13 +1,17 @@
 """Writes a stored run as the file that BIRD's or Spider's official evaluator reads."""
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.runtime.folders import Folders
 from flows.runtime.output import write_text
 from tasks.benchmarks.layouts import Submission as Form
+from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.errors import CrosscheckError, DataError
-from tasks.results.predictions import has_break, submission_text
+from tasks.core.records import Question
 from tasks.results.run_record import RunRecord
 
 
@@ -51,3 +55,49 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
         answered=sum(bool(sqls.get(question.id)) for question in questions),
         changed=tuple(with_break) if form == "lines" else (),
     )
+
+
+_PIECES = re.compile(
+    r"""(?P<quoted>(?:'(?:[^']|'')*+' | "(?:[^"]|"")*+" | `[^`]*+` | \[[^\]]*+\]) | ['"`\[].*)
+      | (?P<gap>(?> --[^\n]* | /\*.*?(?:\*/|\Z) | [ \t\r\n\f]++ )++)""",
+    re.VERBOSE | re.DOTALL,
+)
+_BREAKS = re.compile(r"[\t\r\n\f\v]+")
+
+
+def submission_text(questions: Sequence[Question], sqls: Mapping[str, str | None], form: Form) -> str:
+    """Return the SQL of questions, by their ids, in the form that an official evaluator reads, in their order.
+
+    "bird" (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,
+    database. "lines", Spider's: one SQL per line.
+    """
+    if form == "lines":
+        lines = (one_line(sqls.get(question.id) or NO_ANSWER) for question in questions)
+        return "".join(f"{line or NO_ANSWER}\n" for line in lines)
+    answers = {
+        question.id: f"{sqls.get(question.id) or NO_ANSWER}\t{BIRD_MARK}\t{question.database_id}"
+        for question in questions
+    }
+    return json.dumps(answers, indent=4, ensure_ascii=False)
+
+
+def has_break(sql: str | None) -> bool:
+    """Return whether a SQL has a line break or tab in a literal: Spider's form cannot hold it."""
+    quoted = (match.group() for match in _PIECES.finditer(sql or "") if match.lastgroup == "quoted")
+    return any(map(_BREAKS.search, quoted))
+
+
+def one_line(sql: str) -> str:
+    r"""Return a SQL without line breaks and tabs: comments go, white space shrinks, literals keep theirs.
+
+    A line break or tab inside a literal becomes a space: the format has no way to write it. Other blanks, such as a
+    no-break space, stay: a SQL that fails because of one must fail for the official evaluator, too.
+
+    >>> one_line("SELECT a -- the key\n  FROM t\tWHERE b = '-- no  comment'")
+    "SELECT a FROM t WHERE b = '-- no  comment'"
+    """
+
+    def shrink(match: re.Match[str]) -> str:  # a literal, a comment or white space
+        return _BREAKS.sub(" ", match.group()) if match.lastgroup == "quoted" else " "
+
+    return _PIECES.sub(shrink, sql).strip(" ")

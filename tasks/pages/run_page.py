@@ -41,7 +41,7 @@ from tasks.results.comparison import Comparison
 from tasks.results.curves import CAPTION as TURN_CAPTION
 from tasks.results.curves import turn_chart
 from tasks.results.mlflow.package import COMPARISON, PAGE
-from tasks.results.predictions import answer_in_words
+from tasks.results.predictions_table import answer_in_words
 from tasks.results.run_record import RunRecord
 from tasks.scoring.candidates import bill_line
 from tasks.scoring.execution.rules import RULES

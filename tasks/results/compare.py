@@ -25,7 +25,7 @@ from tasks.results.comparison import (
     why_not_ranked,
 )
 from tasks.results.parameters import flatten
-from tasks.results.predictions import answer_in_words
+from tasks.results.predictions_table import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse, previous_run
 from tasks.scoring.breakdown import grades_in_order

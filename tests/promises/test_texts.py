@@ -36,7 +36,7 @@ from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import check, find_store
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.night import NightEntry
-from tasks.results.predictions import table
+from tasks.results.predictions_table import table
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.retrieval.value_index import ValueIndex

@@ -18,7 +18,7 @@ from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
 from tasks.pages.first_screen import cut
 from tasks.pages.run_page import RunView, causes_of
-from tasks.results.predictions import answer_in_words
+from tasks.results.predictions_table import answer_in_words
 from tasks.scoring.scores import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
 
 MARK, SAME = "≠ ", "  "

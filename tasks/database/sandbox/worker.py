@@ -45,9 +45,8 @@ def main() -> None:
     restrict_process(limits)
     sessions: OrderedDict[Location, SqlSession] = OrderedDict()
     _write(replies, WorkerReply("ready"))
-    os.dup2(
-        1, 2
-    )  # standard error to standard output: the parent reads it no further, a full pipe would block
+    # standard error to standard output: the parent reads it no further, and a full pipe would block
+    os.dup2(1, 2)
     while (message := _read(jobs)) is not None:
         reply = _run_job(message, sessions, limits)
         _write(replies, reply)

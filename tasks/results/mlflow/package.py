@@ -13,8 +13,8 @@ from pydantic import Base64Bytes
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
-from tasks.results.predictions import FILE as PREDICTIONS_FILE
-from tasks.results.predictions import table
+from tasks.results.predictions_table import FILE as PREDICTIONS_FILE
+from tasks.results.predictions_table import table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
 from tasks.scoring.scores import Accuracy, Ratio, Value
 

@@ -10,7 +10,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Failure
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, gated
-from tasks.results.predictions import answer_in_words
+from tasks.results.predictions_table import answer_in_words
 from tasks.results.run_record import ORACLE, RunRecord, json_of
 from tasks.scoring.scores import Accuracy, QuestionScore, Verdict
 from tests.tasks.results.comparison_samples import (

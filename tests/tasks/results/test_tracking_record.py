@@ -14,7 +14,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.first_screen import run_document
 from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
-from tasks.results.predictions import table
+from tasks.results.predictions_table import table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of, read_record
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import query

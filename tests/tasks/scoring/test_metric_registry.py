@@ -11,7 +11,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.documents.markdown import markdown
 from tasks.pages.first_screen import run_document
 from tasks.results.mlflow.package import measures
-from tasks.results.predictions import table
+from tasks.results.predictions_table import table
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.metric import Metric, ScoredRun, find_metrics, headlines, measure

@@ -17,8 +17,9 @@ from tasks.scoring.linking import LinkedQuestion, score_link, score_links
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered
 from tasks.scoring.metrics.dac import links_resolved, strict_recall_or_correct
-from tasks.scoring.metrics.rules import disagreements, measure_soft_f1
-from tasks.scoring.metrics.rules import overlap as soft_f1
+from tasks.scoring.metrics.disagreements import disagreements
+from tasks.scoring.metrics.soft_f1 import measure_soft_f1
+from tasks.scoring.metrics.soft_f1 import overlap as soft_f1
 from tasks.scoring.scores import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.evaluate.submission import one_line, submission_text
 from tasks.benchmarks.layouts import Submission
 from tasks.benchmarks.predictions.formats import NO_ANSWER
-from tasks.results.predictions import one_line, submission_text
 from tasks.scoring.scores import QuestionScore
 from tests.support.pairs import Pair, read_pairs
 from tests.tasks.results.samples import make_rows

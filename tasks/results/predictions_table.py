@@ -1,12 +1,9 @@
-"""The table of predictions, one row per question, and predictions in the benchmark's own submission format."""
+"""The table of predictions, one row per question, as MLflow has it."""
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
-from tasks.core.records import Question
 from tasks.core.wording import counted, storable
 from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.rules import RULES
@@ -14,7 +11,7 @@ from tasks.scoring.scores import QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 
 if TYPE_CHECKING:
-    from tasks.benchmarks.layouts import Submission as Form
+    pass
 
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
@@ -105,49 +102,3 @@ def answer_in_words(score: QuestionScore, rule: str) -> str:
     status = _STATUS_IN_WORDS.get(final.status, final.status)
     why = failure.message if failure else final.error
     return f"{status}: {why}" if why else status
-
-
-_PIECES = re.compile(
-    r"""(?P<quoted>(?:'(?:[^']|'')*+' | "(?:[^"]|"")*+" | `[^`]*+` | \[[^\]]*+\]) | ['"`\[].*)
-      | (?P<gap>(?> --[^\n]* | /\*.*?(?:\*/|\Z) | [ \t\r\n\f]++ )++)""",
-    re.VERBOSE | re.DOTALL,
-)
-_BREAKS = re.compile(r"[\t\r\n\f\v]+")
-
-
-def submission_text(questions: Sequence[Question], sqls: Mapping[str, str | None], form: "Form") -> str:
-    """Return the SQL of questions, by their ids, in the form that an official evaluator reads, in their order.
-
-    "bird" (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,
-    database. "lines", Spider's: one SQL per line.
-    """
-    if form == "lines":
-        lines = (one_line(sqls.get(question.id) or NO_ANSWER) for question in questions)
-        return "".join(f"{line or NO_ANSWER}\n" for line in lines)
-    answers = {
-        question.id: f"{sqls.get(question.id) or NO_ANSWER}\t{BIRD_MARK}\t{question.database_id}"
-        for question in questions
-    }
-    return json.dumps(answers, indent=4, ensure_ascii=False)
-
-
-def has_break(sql: str | None) -> bool:
-    """Return whether a SQL has a line break or tab in a literal: Spider's form cannot hold it."""
-    quoted = (match.group() for match in _PIECES.finditer(sql or "") if match.lastgroup == "quoted")
-    return any(map(_BREAKS.search, quoted))
-
-
-def one_line(sql: str) -> str:
-    r"""Return a SQL without line breaks and tabs: comments go, white space shrinks, literals keep theirs.
-
-    A line break or tab inside a literal becomes a space: the format has no way to write it. Other blanks, such as a
-    no-break space, stay: a SQL that fails because of one must fail for the official evaluator, too.
-
-    >>> one_line("SELECT a -- the key\n  FROM t\tWHERE b = '-- no  comment'")
-    "SELECT a FROM t WHERE b = '-- no  comment'"
-    """
-
-    def shrink(match: re.Match[str]) -> str:  # a literal, a comment or white space
-        return _BREAKS.sub(" ", match.group()) if match.lastgroup == "quoted" else " "
-
-    return _PIECES.sub(shrink, sql).strip(" ")
