@@ -92,7 +92,6 @@ Layout 1 had no column `prompt`, and no table of prompts.
 ADD_PROMPT = "ALTER TABLE reply ADD COLUMN prompt TEXT"
 """Statement that makes the table of layout 1 one of layout 2, beside the creation of the table of prompts."""
 
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

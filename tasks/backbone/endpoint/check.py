@@ -273,9 +273,8 @@ class EndpointCheck:
         report = self.report
         best_rate = 0.0
         reason = ""
-        for level in LEVELS:
-            if level > max_parallel:
-                break
+        levels = [level for level in LEVELS if level <= max_parallel]
+        for level in levels:
             self._step(f"{counted(level, 'request')} at once")
             began = time.monotonic()
             texts = [f"{HELLO} ({level}-{number})" for number in range(level)]  # no two are the same request

@@ -80,7 +80,6 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
 
 log = logging.getLogger(__name__)
 
-
 WINDOW_S = 0.02
 """Seconds that the first of a request's samples waits for others."""
 

@@ -255,10 +255,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 def _refused_parameter(
     error: Mapping[str, Any], text: str, sent: Iterable[str], *, reads_message: bool
 ) -> str | None:
-    """Return which of the `sent` parameters an error refuses, by its field "param", its locations, or its message.
-
-    The message counts only with `reads_message`, if there is none of the other two. None: the error names no parameter.
-    """
+    """Return which of the `sent` parameters an error refuses, by its "param", a location, else its message; or None."""
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter:
         first = re.split(r"[.\[]", parameter)[0]
@@ -274,10 +271,7 @@ def _refused_parameter(
 
 
 def _names(message: str, parameter: str) -> bool:
-    """Return whether a message names a parameter: in quotes, or beside words that a parameter has beside it.
-
-    The name alone may be a word of the prompt that the message quotes.
-    """
+    """Return whether a message names a parameter: the name alone may be a word of the prompt that it quotes."""
     name = re.escape(parameter)
     match = re.search(
         rf"[`'\"]{name}[`'\"]"

@@ -130,7 +130,7 @@ class RetryPolicy:
         jitter = random.uniform(0.5, 1.0)
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
         if refusal.retry_after_s is not None:
-            # Refused again, it has asked for too little: nothing, or milliseconds, while others take the quota.
+            # After a second refusal the wait that the endpoint asks for may be too short, such as milliseconds.
             return refusal.retry_after_s if requests == 1 else max(refusal.retry_after_s, pause)
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause

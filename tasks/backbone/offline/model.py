@@ -174,7 +174,6 @@ FREE_TEXTS: Mapping[Heading, Callable[[Prompt], str]] = {
 }
 """What writes free text, by the heading in the prompt that asks for it."""
 
-
 MAX_TRIES = 3
 """Queries that are run before one is submitted."""
 TABLES_PER_CALL = 2
