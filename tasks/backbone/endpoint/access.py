@@ -166,11 +166,9 @@ def _checked_url(settings: BackboneSettings) -> SplitResult:
             f'Backbone "{settings.name}": base_url is not a valid address. Write http:// or https://, a host, '
             "optionally a port up to 65535, and a path, for example http://127.0.0.1:8000/v1."
         )
-    has_secret = (
-        any(  # by the parameter's name, or by its value, in which `scrub` finds what looks like a key
-            _SECRET_PARAMETER.search(name) or scrub(value) != value for name, value in parse_qsl(parts.query)
-        )
-    )
+    parameters = parse_qsl(parts.query)
+    # a secret by the parameter's name, or by its value, which `scrub` then changes
+    has_secret = any(_SECRET_PARAMETER.search(name) or scrub(value) != value for name, value in parameters)
     has_user = "@" in parts.netloc
     if has_user or parts.fragment or has_secret:
         raise ConfigurationError(

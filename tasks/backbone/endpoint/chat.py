@@ -67,9 +67,9 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
-    setting, other_setting = "max_completion_tokens", "max_tokens"
+    limit, other_limit = "max_completion_tokens", "max_tokens"  # the settings that the user may change
     if settings.max_tokens:
-        setting, other_setting = other_setting, setting
+        limit, other_limit = other_limit, limit
     other_mode = "text" if wire.response_mode_of(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
@@ -83,7 +83,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "service_tier": f"set backbone.tier={STANDARD}",
         _limit_field(
             settings
-        ): f"lower backbone.{setting}, or set it to null and backbone.{other_setting} instead",
+        ): f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
     }
 
 
