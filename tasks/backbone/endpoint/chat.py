@@ -238,8 +238,9 @@ def _cost(usage: Mapping[str, Any]) -> float | None:
     if not cost and usage.get("is_byok"):
         # The gateway used the user's own key at the provider, who sends the bill: 0 is not what the call cost.
         cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    return float(cost) if is_number and 0 <= cost <= MAX_CALL_USD else None
+    if not isinstance(cost, int | float) or isinstance(cost, bool):
+        return None
+    return float(cost) if 0 <= cost <= MAX_CALL_USD else None
 
 
 CHAT = WireFormat(
