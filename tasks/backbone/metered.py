@@ -249,8 +249,9 @@ class MeteredBackbone:
             if (sql := read(text)) is not None:
                 return Reading(Answer(sql), reply.call.parse)
             start = " ".join(text[:80].split())
-            # a reply that was cut off is not requested a second time
-            empty = "reply empty" if reply.truncated else "reply empty twice"
+            empty = (
+                "reply empty" if reply.truncated else "reply empty twice"
+            )  # if cut off, it is requested once
             twice = "" if reply.truncated else ", twice"
             note = f'no SQL in the reply{twice}: "{start}"' if start else empty
             return Reading(Answer(None, "the reply held no SQL"), FAILED, note)
@@ -384,8 +385,6 @@ class MeteredBackbone:
         if not call.cancelled() and call.exception() is not None:
             # Retrieve the exception, or asyncio logs it if every caller has been cancelled.
             log.debug("%s: a call failed: %s", self._settings.name, call.exception())
-
-    # The end of the run
 
     def wind_down(self) -> None:
         """Send nothing more, if the source can."""

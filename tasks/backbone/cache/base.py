@@ -179,7 +179,6 @@ class ReplyCache(ABC):
         """Return why no further reply can be stored; "" if nothing is in the way."""
         return self._unwritable
 
-    # Open, check, close
 
     def __enter__(self) -> Self:
         return self
@@ -312,7 +311,6 @@ class ReplyCache(ABC):
             return False
         return True
 
-    # All replies
 
     def stats(self) -> CacheStats:
         """Count what is there, by model."""

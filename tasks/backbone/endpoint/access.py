@@ -138,12 +138,11 @@ class Access:
         return scrub(text, self.secrets)
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets.
-
-        Short ones stay: they are placeholders for a key ("none", "local", "EMPTY"), and may be part of a model's name.
-        """
+        """Return a text without the secrets."""
         for secret in self.secrets:
-            if len(secret) >= MIN_SECRET:
+            if (
+                len(secret) >= MIN_SECRET
+            ):  # a shorter one is a placeholder ("none"), which a model's name may contain
                 text = text.replace(secret, "***")
         return text
 

@@ -23,8 +23,7 @@ INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error"
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
-    Each sample has a seed of its own, or all would be equal. If the model has no system role, the instructions begin
-    the user's message.
+    Each sample has its own seed, or all would be equal. Without a system role, the user's message begins with its text.
     """
     messages = list(chain.from_iterable(map(_sent, request.messages)))
     if not settings.system_role and [message["role"] for message in messages[:2]] == ["system", "user"]:
@@ -157,7 +156,6 @@ def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
                 index = piece.get("index") or 0
                 # add empty calls until the list has this index
                 calls.extend({} for _ in range(index + 1 - len(calls)))
-                # the fields that `_calls` reads
                 _append(calls[index], {"id": piece.get("id"), "function": piece.get("function")})
         elif isinstance(value, dict):
             _append(message.setdefault(name, {}), value)

@@ -160,11 +160,8 @@ class EndpointBackbone:
     async def complete(self, request: Request, group: _Group | None = None) -> Reply:
         """Answer one request, with the retries that the settings allow.
 
-        Samples that are requested at the same time are sent together, with the parameter `n`; with a seed, they have
-        the seed of the first of them.
-
-        `group`: the samples that are sent together, `request` the first of them; it gets their replies. None: the
-        request joins a group where the settings allow several samples in a request, else it is sent by itself.
+        With a `group` of samples, `request` is the first of them: all are sent together, with the parameter `n` and the
+        seed of the first, and the group gets their replies. None: the request joins a group if the settings allow it.
         """
         if group is None and self._max_samples > 1:
             return await self._complete_in_group(request)
@@ -242,11 +239,10 @@ class EndpointBackbone:
         seconds = asyncio.get_running_loop().time() - call.sent_at
         tier = replies[0].call.tier or call.request.tier
         retries = call.requests - 1
-        replies_with_shares = with_shares(replies[: len(call.samples)])
+        shares = with_shares(replies[: len(call.samples)])
         return [
             self.reply(reply, request_key(self.identity, sample), tier=tier, seconds=seconds, retries=retries)
-            # not strict: the endpoint may leave out the last samples
-            for reply, sample in zip(replies_with_shares, call.samples, strict=False)
+            for reply, sample in zip(shares, call.samples, strict=False)  # the last samples may lack a reply
         ]
 
     async def _require_responsive(self) -> None:

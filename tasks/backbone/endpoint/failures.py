@@ -202,9 +202,7 @@ def lacks_capacity(refusal: Refusal) -> bool:
 
 
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
-    """Return the seconds to wait that the headers, or else the message, ask for.
-
-    None if there is no such number or it exceeds `MAX_PLAUSIBLE_WAIT_S`.
+    """Return the seconds to wait that the headers, or else the message, ask for; None without a plausible number.
 
     >>> retry_after({"retry-after-ms": "1500"})
     1.5

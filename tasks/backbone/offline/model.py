@@ -105,11 +105,7 @@ def _reason(prompt: Prompt) -> str:
 
 
 def _named_columns(prompt: Prompt) -> list[ColumnName]:
-    """Return the columns that the question needs, in the order of the schema; [] if the reader writes no query.
-
-    They are the columns of the query, those that the prompt links, those that the question mentions, and the foreign
-    keys of the tables in the query or the question.
-    """
+    """Return the columns that the question needs, in the order of the schema; [] if the reader writes no query."""
     reader = Reader(prompt)
     if not reader.query():
         return []

@@ -21,9 +21,7 @@ _NAME = (
     r"|(?<![^\s(),.:;=`\"\[\]])[^\s(),.:;=`\"\[\]]++)"
 )
 _VALUE = r"(?:'(?:[^']|'')*+'|<\d+ bytes>|[^\s|,()']+)"
-_LITERAL = re.compile(
-    r"(?<!')'(?P<quoted>(?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|(?P<unquoted>[^\s|,\[\]'][^|,\[\]]*)"
-)
+_LITERAL = re.compile(r"(?<!')'(?P<text>(?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|(?P<bare>[^\s|,\[\]'][^|,\[\]]*)")
 _ROW = re.compile(rf"^(?:#\s*+)?(?:view ++(?=\S))?({_NAME})\s*+\((.*)\)\s*+$")
 _ROW_COLUMN = re.compile(rf"({_NAME})(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
 _TABLE = re.compile(rf"^(?:#\s*(?:Table|View):|\s*create\s+table)\s*({_NAME})", re.IGNORECASE)
@@ -106,12 +104,12 @@ class PromptSchema:
         """Add a column if it is new, and the literals in `values` as its samples, except NULL and `<6 bytes>`."""
         samples = self.samples.setdefault(ColumnName(table, column), [])
         for literal in _LITERAL.finditer(values):
-            quoted = literal["quoted"]
-            unquoted = (literal["unquoted"] or "").strip()
-            if quoted is not None:
-                samples.append(quoted.replace("''", "'"))
-            elif unquoted and unquoted.upper() != "NULL" and not unquoted.startswith("<"):
-                samples.append(unquoted)
+            text = literal["text"]
+            bare = (literal["bare"] or "").strip()
+            if text is not None:
+                samples.append(text.replace("''", "'"))
+            elif bare and bare.upper() != "NULL" and not bare.startswith("<"):
+                samples.append(bare)
 
     def add_key(self, table: str, column: str, parent: str, parent_column: str) -> None:
         """Add a foreign key whose columns the schema has."""

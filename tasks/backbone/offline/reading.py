@@ -121,12 +121,10 @@ class Reader:
         self.is_loose = any(attempt.is_empty for attempt in self.prompt.attempts)
 
     def query(self) -> str:
-        """Return the query of the question, "" without a question or a schema.
-
-        Each word is used by one clause at most, so the order of these calls matters.
-        """
+        """Return the query of the question, "" without a question or a schema."""
         if not self.tokens or not self.schema.columns:
             return ""
+        # Each word is used by one clause at most, so the order of these calls matters.
         order_by = self._order_by()
         where = " AND ".join(map(_combined_tests, self._conditions().values()))
         group_by = self._group_by()
@@ -164,8 +162,6 @@ class Reader:
                 self.query_tables.append(new_table)
                 clause += f" JOIN {self._name(new_table)} ON {child} = {parent}"
         return clause
-
-    # links
 
     @cached_property
     def mentions(self) -> list[Mention]:
@@ -234,8 +230,6 @@ class Reader:
         """Return whether nothing of a column's table is mentioned."""
         return all(mention.table != column.table for mention in self.mentions)
 
-    # conditions
-
     def _conditions(self) -> dict[ColumnName, list[str]]:
         """Return the conditions by column: those written in the evidence, then those for values of the question.
 
@@ -252,11 +246,10 @@ class Reader:
                 self.used.update(index for index, token in enumerate(self.tokens) if token.stem in stems)
         for value in self._values():
             in_evidence = f"'{value.text}'" in self.prompt.evidence  # its condition is there already
-            column_of_value = None if in_evidence else self._column_of(value)
-            if column_of_value:
+            owner = None if in_evidence else self._column_of(value)
+            if owner:
                 self.used.update(range(value.start, value.end))
-                condition = self._condition(column_of_value, value)
-                conditions.setdefault(column_of_value, []).append(condition)
+                conditions.setdefault(owner, []).append(self._condition(owner, value))
         return conditions
 
     def _test(self, column: ColumnName, operator: str, literal: str) -> str:
@@ -336,13 +329,10 @@ class Reader:
             return self._test(column, "LIKE", f"'{text}%'")
         return self._test(column, operator, text if value.is_number and not is_date else f"'{text}'")
 
-    # the other clauses
-
     def _order_by(self) -> str:
-        """Return the terms of ORDER BY and LIMIT, "" for none.
+        """Return the terms of ORDER BY and LIMIT, by MAX or MIN in the evidence or a word such as "most"; "" for none.
 
-        MAX or MIN in the evidence asks for them, else a word such as "most" or "sorted": by the column mentioned after
-        it, by age for "oldest" and "youngest" without a mention, else by the count.
+        Such a word orders by the column mentioned after it, else by age ("oldest", "youngest"), else by the count.
         """
         extreme = _EXTREME.search(self.prompt.evidence)
         if extreme and (columns := self.schema.find(extreme["column"].strip('`" '))):
