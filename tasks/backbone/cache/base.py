@@ -179,7 +179,6 @@ class ReplyCache(ABC):
         """Return why no further reply can be stored; "" if nothing is in the way."""
         return self._unwritable
 
-
     def __enter__(self) -> Self:
         return self
 
@@ -310,7 +309,6 @@ class ReplyCache(ABC):
                 )
             return False
         return True
-
 
     def stats(self) -> CacheStats:
         """Count what is there, by model."""
