@@ -40,9 +40,10 @@ class Budget:
         """Add the cost of a call."""
         usd = reply.call.cost_usd
         if usd is None:
-            sent = sum(map(len, sent_texts(request)))
-            estimate = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
+            sent_characters = sum(map(len, sent_texts(request)))
+            estimate = Usage(input=tokens(sent_characters), output=tokens(len(stored_text(reply))))
             usd = cost(estimate, prices_for(settings), reply.call.tier)
-        if usd is None:
+        if usd is None:  # no price either
             self.unknown = f"the cost of a call to {settings.name} is unknown"
-        self.spent_usd += usd or 0.0
+        else:
+            self.spent_usd += usd

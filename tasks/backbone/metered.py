@@ -53,22 +53,22 @@ class UnreadableReplies:
         if any(parse != FAILED for parse in parses):
             self._readable.add(stage)
         elif self._failed[stage] >= self._limit:
-            self._stopped_by = self._stopped_by or stage
+            self._stopped_by = self._stopped_by or stage  # the first such stage
 
     def check(self) -> None:
         """Refuse a further request if the run is to stop."""
         if stage := self._stopped_by:
             cut_off = self._truncated[stage]
-            reason = (
-                f"{cut_off:,} of them were cut off at the token limit: raise backbone.max_tokens."
-                if cut_off
-                else "Change the form of the replies with backbone.reply (json, json_with_reasoning, fenced) or "
+            advice = (
+                "Change the form of the replies with backbone.reply (json, json_with_reasoning, fenced) or "
                 "backbone.response_mode (json_schema, json_object, text), in an agent's turn with pipeline.tools "
                 "(native, text)."
             )
+            if cut_off:
+                advice = f"{cut_off:,} of them were cut off at the token limit: raise backbone.max_tokens."
             raise BackboneError(
                 f"{stage}: none of the first {self._failed[stage]:,} replies could be read, so the run was stopped to "
-                f"avoid further cost. {reason} backbone.unreadable_limit=0 continues regardless.",
+                f"avoid further cost. {advice} backbone.unreadable_limit=0 continues regardless.",
                 transient=False,
                 fatal=True,
             )
@@ -134,13 +134,13 @@ class MeteredBackbone:
         # Index among the SQL candidates that this backbone writes; candidate 0 is the answer without candidates.
         self._candidate = 0
         self.calls: list[Call] = []  # every call that brought a reply, in the order in which they came
-        self.again()
+        self.again()  # sets the notes and counts of the stage to their beginning
         if cache:
             cache.stop_on_failure(self.wind_down)
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What a stage's cache key has of the backbone: source, epoch, reply format, and a later candidate's index.
+        """The backbone's part of a stage's cache key: source, epoch, reply format, and the candidate's index if not 0.
 
         So stages that ask a model run once per candidate, and other stages once for all. A recording serves replies by
         question and stage, so both are part of its identity.
@@ -249,7 +249,9 @@ class MeteredBackbone:
             if (sql := read(text)) is not None:
                 return Reading(Answer(sql), reply.call.parse)
             start = " ".join(text[:80].split())
-            empty = "reply empty" if reply.truncated else "reply empty twice"
+            empty = (
+                "reply empty" if reply.truncated else "reply empty twice"
+            )  # if cut off, it is requested once
             twice = "" if reply.truncated else ", twice"
             note = f'no SQL in the reply{twice}: "{start}"' if start else empty
             return Reading(Answer(None, "the reply held no SQL"), FAILED, note)
@@ -272,7 +274,7 @@ class MeteredBackbone:
         Each of the two requests has a sample index of its own, from `sample * READINGS` on, so that the second one is
         not served the first one's reply from the cache, nor another sample's.
 
-        None, and a note, when no reply could be read; `otherwise` is what the stage then uses, as for `fall_back`.
+        None, and a note, when no reply could be read; `otherwise` says in a clause what the stage uses instead.
         """
         reply_format = self._formats.format(self._stage)
 
@@ -282,7 +284,9 @@ class MeteredBackbone:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
                 return Reading(reading.value, reading.path, note)
             start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
-            times = "" if reply.truncated else " twice"
+            times = (
+                "" if reply.truncated else " twice"
+            )  # a reply that was cut off is not requested a second time
             empty = f"reply empty{times}"
             note = f'reply unreadable{times}: "{start}" ({reading.reason})' if start else empty
             return Reading(None, FAILED, note)
@@ -298,28 +302,16 @@ class MeteredBackbone:
     async def ask(
         self, requests: Iterable[Request], read: Callable[[Reply], Reading[T]], otherwise: str = ""
     ) -> T:
-        """Send a request, and those that repeat it, until a reply can be read; return what was read in the last one.
+        """Send one request after another until a reply can be read; return what was read in the last reply.
 
-        `read` never raises; `otherwise` is what the stage uses when no reply can be read, as for `fall_back`.
+        `read` never raises; `otherwise` says in a clause what the stage uses when no reply can be read.
         """
-        for request in requests:
-            # 1. Number the request; a run whose replies cannot be read sends no more.
+        for unnumbered in requests:
             self._unreadable_replies.check()
-            request = self._numbered(request)
-            # 2. An equal request in flight is shared. It goes on if its callers are cancelled. Steps 3 to 5: `_answer`.
-            if self._cache is None:
-                reply = await self._answer(request)
-            else:
-                key = request_key(self._request_identity, request)
-                joined = key in self._in_flight
-                if not joined:
-                    self._in_flight[key] = asyncio.create_task(self._answer(request, key))
-                    self._in_flight[key].add_done_callback(partial(self._landed, key))
-                reply = await asyncio.shield(self._in_flight[key])
-                reply = _as_cached(reply) if joined else reply
+            request = self._numbered(unnumbered)
+            reply = await self._reply_to(request)
             if self._observations:
                 self._observations.add(request, reply)
-            # 6. Read the reply, and count its call.
             content = read(reply)
             self._count_call(request, reply, content.path)
             if content.path != FAILED or reply.truncated:
@@ -332,17 +324,26 @@ class MeteredBackbone:
             self.notes.append(content.reason)
         return content.value
 
+    async def _reply_to(self, request: Request) -> Reply:
+        """Return the reply to a request; with a cache, equal requests at the same time are sent once."""
+        if self._cache is None:
+            return await self._answer(request)
+        key = request_key(self._request_identity, request)
+        is_in_flight = key in self._in_flight
+        if not is_in_flight:
+            self._in_flight[key] = asyncio.create_task(self._answer(request, key))
+            self._in_flight[key].add_done_callback(partial(self._landed, key))
+        reply = await asyncio.shield(self._in_flight[key])  # it goes on if this caller is cancelled
+        return _as_cached(reply) if is_in_flight else reply
+
     async def _answer(self, request: Request, key: str = "") -> Reply:
-        """Take steps 2 to 5 of `ask`."""
-        # 2. A stored reply costs nothing.
+        """Return the stored reply to a request, else send it, and store its reply under `key`; "" without a cache."""
         if self._cache and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)
-        # 3. A request is sent only if there is money for it, and room for its reply.
         if self._cache:
             self._cache.check_room()
         if self._budget:
             self._budget.check()
-        # 4. The request.
         try:
             reply = await self.source.complete(request)
         except BackboneError:
@@ -350,8 +351,7 @@ class MeteredBackbone:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
                 self._cache.check_room()
             raise
-        # 5. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
-        # one that stores a reply has paid for it.
+        # If several processes wait for the same batch, the first one that stores its reply has paid for it.
         if self._cache and reply.call.tier == BATCH and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)
         if self._budget:
@@ -385,8 +385,6 @@ class MeteredBackbone:
         if not call.cancelled() and call.exception() is not None:
             # Retrieve the exception, or asyncio logs it if every caller has been cancelled.
             log.debug("%s: a call failed: %s", self._settings.name, call.exception())
-
-    # The end of the run
 
     def wind_down(self) -> None:
         """Send nothing more, if the source can."""

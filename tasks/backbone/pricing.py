@@ -36,23 +36,21 @@ def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | N
     is_too_long = prices.most_input is not None and usage.input > prices.most_input
     if is_too_long or (cache_write and rates.cache_write is None):
         return None
-    total = (
-        (usage.input - cache_read - cache_write) * rates.input
-        + cache_read * (rates.input if rates.cached_input is None else rates.cached_input)
-        + cache_write * (rates.cache_write or 0.0)
-        + usage.output * rates.output
-    )
-    return total / PER_TOKENS
+    read_rate = rates.input if rates.cached_input is None else rates.cached_input
+    input_usd = (usage.input - cache_read - cache_write) * rates.input + cache_read * read_rate
+    write_usd = cache_write * (rates.cache_write or 0.0)
+    return (input_usd + write_usd + usage.output * rates.output) / PER_TOKENS
 
 
 def priced(call: Call, settings: BackboneSettings) -> Call:
-    """Return a call that is made now with its price: in its tier, at the list price, and what a prompt cache saved."""
+    """Return a call with its cost at today's prices: in its tier, at the list price, and what a prompt cache saved."""
     prices = prices_for(settings)
     usage = call.usage
-    full = cost(replace(usage, cached_input=0, cache_write=0), prices)
-    standard = cost(usage, prices)
-    saved = None if full is None or standard is None else full - standard
-    return replace(call, cost_usd=cost(usage, prices, call.tier), list_usd=full, prompt_cache_usd=saved)
+    list_usd = cost(replace(usage, cached_input=0, cache_write=0), prices)
+    standard_usd = cost(usage, prices)
+    saved_usd = None if list_usd is None or standard_usd is None else list_usd - standard_usd
+    usd = cost(usage, prices, call.tier)
+    return replace(call, cost_usd=usd, list_usd=list_usd, prompt_cache_usd=saved_usd)
 
 
 def prices_for(settings: BackboneSettings) -> Prices | None:

@@ -98,7 +98,7 @@ def canonical_request(identity: Mapping[str, Any], request: Request) -> str:
 
 
 def stored_request(identity: Mapping[str, Any], request: Request) -> tuple[str, str]:
-    """Return the canonical request in two parts that never vary: its prompt, and the backbone, temperature and sample.
+    """Return the canonical request in two JSON texts: its prompt, and the backbone with temperature and sample.
 
     The prompt is the same for every backbone and sample: it is stored once.
     """
@@ -119,11 +119,11 @@ def request_digest(request: Request) -> str:
 
 def shared_prefix_digest(request: Request) -> str | None:
     """Return a digest of what a request has in common with requests about other questions; None for nothing."""
-    ends = [index for index, message in enumerate(request.messages) if message.shared]
-    if not ends:
+    indices = [index for index, message in enumerate(request.messages) if message.shared]
+    if not indices:
         return None
-    last = request.messages[ends[-1]]
-    before = [[message.role, message.content] for message in request.messages[: ends[-1]]]
+    last = request.messages[indices[-1]]  # of which the first `shared` characters are in common
+    before = [[message.role, message.content] for message in request.messages[: indices[-1]]]
     return _sha256(json.dumps([*before, [last.role, last.content[: last.shared]]]))
 
 
@@ -157,10 +157,11 @@ def as_texts(messages: Iterable[Message]) -> Iterator[Message]:
 
 def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages of a request from its canonical form, without those that were known before."""
-    return tuple(
-        Message(role, content, calls=tuple(ToolCall(*call) for call in (calls[0] if calls else ())))
-        for role, content, *calls in canonical["messages"]  # a message without tool calls has two parts
-    )
+    messages = []
+    for role, content, *rest in canonical["messages"]:
+        calls = rest[0] if rest else ()  # a message without tool calls has two parts
+        messages.append(Message(role, content, calls=tuple(ToolCall(*call) for call in calls)))
+    return tuple(messages)
 
 
 def _asked(request: Request) -> dict[str, Any]:
@@ -175,6 +176,7 @@ def _asked(request: Request) -> dict[str, Any]:
         asked["known"] = _known_digest(request.messages[: request.known])
     if request.tools:
         tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+        # a later request of a conversation has their digest: the first one has them in full
         asked["tools"] = _sha256(_canonical({"tools": tools})) if request.known else tools
     return asked
 
@@ -220,7 +222,7 @@ def stored_text(reply: Reply) -> str:
 
 
 def with_calls(reply: Reply) -> Reply:
-    """Return a reply, given with its `stored_text`, with its text and tool calls; ValueError if it has none."""
+    """Return a reply whose text is its `stored_text` with its own text and its tool calls; ValueError if damaged."""
     try:
         content = json.loads(reply.text)
         calls = tuple(ToolCall(name, arguments, id=id) for id, name, arguments in content[TOOL_CALLS])

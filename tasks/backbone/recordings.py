@@ -220,13 +220,13 @@ class RecordedBackbone:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        at_position = self._by_origin.get(request.origin)
-        is_same_request = at_position is not None and at_position.request == digest
-        recorded = at_position if is_same_request else self._by_request.get(digest)
+        own_reply = self._by_origin.get(request.origin)
+        is_same_request = own_reply is not None and own_reply.request == digest
+        recorded = own_reply if is_same_request else self._by_request.get(digest)
         if recorded is not None:
             self.served.by_request += 1
-        elif self.match == "stage" and at_position:
-            recorded = at_position
+        elif self.match == "stage" and own_reply:
+            recorded = own_reply
             self.served.by_stage += 1
         else:
             self.served.missing += 1

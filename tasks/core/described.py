@@ -37,27 +37,23 @@ def field_docstrings(model: type) -> dict[str, str]:
         name: text
         for base in reversed(model.__mro__)
         if issubclass(base, BaseModel) and base is not BaseModel
-        for name, text in _in_module(base.__module__).get(base.__name__, {}).items()
+        for name, text in _docstrings_by_class(base.__module__).get(base.__name__, {}).items()
     }
 
 
 @cache
-def _in_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the docstrings below the fields of each class of a module; none where its source is not there."""
+def _docstrings_by_class(module: str) -> dict[str, dict[str, str]]:
+    """Return the docstrings below the fields of each class of a module; {} if its source is not there."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, TypeError):
         return {}
-    return {
-        node.name: {
-            field.target.id: inspect.cleandoc(below.value.value)
-            for field, below in pairwise(node.body)
-            if isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-            and isinstance(below.value.value, str)
-        }
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-    }
+    docstrings: dict[str, dict[str, str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            of_class = docstrings[node.name] = {}
+            for statements in pairwise(node.body):
+                match statements:
+                    case (ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text)))):
+                        of_class[name] = inspect.cleandoc(text)
+    return docstrings

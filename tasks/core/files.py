@@ -99,7 +99,7 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_create(path: Path) -> Iterator[Path]:
-    """Yield a draft beside a file, which becomes the file when the block ends, unless there is one by then.
+    """Yield a draft beside a file, which becomes the file when the block ends, unless the file has been made meanwhile.
 
     The folder is made if it is missing. Several processes may create the same file: the first one's stays.
     """

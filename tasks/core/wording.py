@@ -219,7 +219,8 @@ def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
     >>> next_time("2026-11-26T05:00:00+01:00", night).isoformat()
     '2026-11-26T05:00:00+01:00'
     """
-    if len(text) <= len("00:00:00"):
+    is_time_of_day = len(text) <= len("07:00:00")
+    if is_time_of_day:
         moment = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)
         return moment if moment > now else moment + datetime.timedelta(days=1)
     moment = datetime.datetime.fromisoformat(text)

@@ -52,17 +52,18 @@ def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> d
 
 def _changed(conf: Path, choice: EvaluationChoice, chosen: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the overrides that give a setting another value than it has without any override."""
-    parsed = [(override, *parse_override(override)) for override in choice.overrides]
-    relevant = [(override, kind, keys) for override, kind, keys, _ in parsed if kind in chosen]
     try:
-        defaults = _chosen(conf, choice, ()) if relevant else {}
+        defaults = _chosen(conf, choice, ()) if choice.overrides else {}
     except ConfigurationError:  # some backbones cannot be without a setting: all overrides count
         defaults = {}
-    return tuple(
-        override
-        for override, kind, keys in relevant
-        if kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys)
-    )
+    changed = []
+    for override in choice.overrides:
+        kind, keys, _ = parse_override(override)
+        if kind in chosen and (
+            kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys)
+        ):
+            changed.append(override)
+    return tuple(changed)
 
 
 def _value(settings: BaseModel, keys: Sequence[str]) -> Any:

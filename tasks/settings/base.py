@@ -42,7 +42,7 @@ class Settings(Described, BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_own_defaults(cls, content: Any) -> Any:
-        """Complete a part with some keys set from this model's default of the part, not from the part's own defaults.
+        """Give the keys that are not set in a part the values of this model's default, not of the part's own model.
 
         So `--set pipeline.prompt.rows=random` leaves the schema format of DAC as it is.
         """

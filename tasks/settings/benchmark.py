@@ -167,9 +167,10 @@ def key_in_folder(item: str, folder: Path) -> str:
 
 
 def check_key_names(items: tuple[str, ...]) -> None:
-    """Check that each answer key has a name that no other score has, because it names a score; ValueError if not."""
+    """Check that the name of each answer key, which names the key's score, is no other score's; ValueError if it is."""
     rules = get_args(Rule)
-    rule_endings = tuple(f"_{rule}" for rule in rules)
+    other_scores = (*rules, OFFICIAL, "without_quarantine", DECIDED)
+    rule_endings = tuple(f"_{rule}" for rule in rules)  # of the names of a key's scores by a further rule
     names = [key_name(item) for item in items]
     for name in names:
         if not _KEY_NAME.fullmatch(name):
@@ -178,5 +179,5 @@ def check_key_names(items: tuple[str, ...]) -> None:
             )
         if names.count(name) > 1:
             raise ValueError(f'two keys have the name "{name}": give one of them another, NAME=FILE')
-        if name in (*rules, OFFICIAL, "without_quarantine", DECIDED) or name.endswith(rule_endings):
+        if name in other_scores or name.endswith(rule_endings):
             raise ValueError(f'"{name}" cannot be the name of a key, another score has it: write NAME=FILE')

@@ -63,12 +63,12 @@ class Labels(Settings):
 
 def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
     """Return what a user writes on runs, tags as `--tag` takes them: `team=search`."""
-    partitions = [tag.partition("=") for tag in tags]
-    pairs = {key.strip(): value.strip() for key, _, value in partitions}
-    if wrong := [tag for tag in tags if not all(part.strip() for part in tag.partition("="))]:
-        raise ConfigurationError(
-            f"--tag {wrong[0]}: write a name and a value, for example --tag team=search."
-        )
+    pairs = {}
+    for tag in tags:
+        key, _, value = (part.strip() for part in tag.partition("="))
+        if not key or not value:
+            raise ConfigurationError(f"--tag {tag}: write a name and a value, for example --tag team=search.")
+        pairs[key] = value
     try:
         return Labels(name=name, tags=pairs, note=note)
     except ValidationError as error:

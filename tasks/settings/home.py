@@ -144,10 +144,7 @@ _POSTGRES = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://")
 
 
 def find_replies(home: Home) -> Path | str:
-    """Return the place of the reply cache: a SQLite file, or the address of a PostgreSQL database.
-
-    It is the value of CROSSCHECK_REPLIES, or else a file in the working folder.
-    """
+    """Return the place of the reply cache, CROSSCHECK_REPLIES or else in `home`: a SQLite file, or a PostgreSQL URL."""
     setting = os.environ.get(REPLIES, "")
     if not setting:
         return home.replies

@@ -71,21 +71,22 @@ def load_yaml(text: str) -> Any:
 
 
 def _count_values(node: yaml.Node, counted: dict[int, int]) -> int:
-    """Return the number of values of a node; `counted` holds those of nodes by id, 0 for one that is being read."""
-    if id(node) in counted:
-        if not counted[id(node)]:
-            raise yaml.MarkedYAMLError(
-                problem="an alias refers to a value that contains it", problem_mark=node.start_mark
-            )
-        return counted[id(node)]
+    """Return the number of values of a node; `counted` has it by the id of nodes, 0 for one that is being counted."""
+    count = counted.get(id(node))
+    if count == 0:
+        raise yaml.MarkedYAMLError(
+            problem="an alias refers to a value that contains it", problem_mark=node.start_mark
+        )
+    if count is not None:
+        return count
     counted[id(node)] = 0
     parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
     if isinstance(node, yaml.MappingNode):
         parts = [part for pair in node.value for part in pair]
-    counted[id(node)] = 1 + sum(_count_values(part, counted) for part in parts)
-    if counted[id(node)] > MAX_VALUES:
+    count = counted[id(node)] = 1 + sum(_count_values(part, counted) for part in parts)
+    if count > MAX_VALUES:
         raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
-    return counted[id(node)]
+    return count
 
 
 PACKAGE = "genai-prices"
@@ -107,24 +108,25 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
         prices = None  # they are those of another model
     if prices is not None and prices.flex and prices.batch:
         return settings
-    address = settings.base_url or _OWN_ADDRESS.get(settings.kind)
-    if address is None or "." not in (urlsplit(address).hostname or "").strip("0123456789.:"):
+    address = settings.base_url or _OWN_ADDRESS.get(settings.kind, "")
+    host = urlsplit(address).hostname or ""
+    has_domain = "." in host.strip("0123456789.:")  # unlike localhost, or an IP address
+    if not has_domain:
         return settings  # free, or a server of one's own
     listed = _listed(settings.model, address)
     if listed is None:
         return settings
-    if prices is not None:
-        names = ("input", "cached_input", "cache_write", "output")
-        if any(getattr(prices, name) not in (None, getattr(listed, name)) for name in names):
-            return settings
-        added = {
-            name: getattr(listed, name)
-            for name in _TIERS
-            if getattr(listed, name) and not getattr(prices, name)
-        }
+    if prices is None:
+        return settings.model_copy(update={"prices": listed})
+    names = ("input", "cached_input", "cache_write", "output")
+    if any(getattr(prices, name) not in (None, getattr(listed, name)) for name in names):
+        return settings
+    missing = [name for name in _TIERS if not getattr(prices, name)]
+    added = {name: rates for name in missing if (rates := getattr(listed, name))}
+    if added:
         source = "; ".join(filter(None, (prices.source, f"{', '.join(added)}: {listed.source}")))
-        listed = prices.model_copy(update={**added, "source": source}) if added else prices
-    return settings.model_copy(update={"prices": listed})
+        prices = prices.model_copy(update={**added, "source": source})
+    return settings.model_copy(update={"prices": prices})
 
 
 def _listed(model: str, address: str) -> Prices | None:
@@ -144,13 +146,14 @@ def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
     now = datetime.datetime.now(datetime.UTC)
     conditions = [price.constraint for price in entry.prices] if isinstance(entry.prices, list) else []
     rules = [rule for rule in conditions if rule is not None]
-    starts = [date for rule in rules if (date := getattr(rule, "start_date", None)) is not None]
-    if len(starts) < len(rules):
+    dates = [getattr(rule, "start_date", None) for rule in rules]
+    starts = [date for date in dates if date is not None]
+    if None in dates:
         return None  # a rule without a date is about the time of day
     standard = _rates(entry.get_prices(now))
     if standard is None:
         return None
-    later = min((start for start in starts if start > now.date()), default=None)
+    next_start = min((start for start in starts if start > now.date()), default=None)
     tiers = {name: _tier(entry, context, now) for name, context in _TIERS.items()}
     return Prices(
         **dict(standard),
@@ -159,7 +162,7 @@ def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
         model=model,
         most_input=_most_input(entry.get_prices(now)),
         valid_from=max((start for start in starts if start <= now.date()), default=None),
-        valid_until=later - datetime.timedelta(days=1) if later else None,
+        valid_until=next_start - datetime.timedelta(days=1) if next_start else None,
         source=source,
     )
 
@@ -296,11 +299,13 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
-            _put(content, keys, _located(kind, ".".join(keys), value, Path.cwd()), override)
-            overridden[".".join(keys)] = f"--set {override}"
+            key = ".".join(keys)
+            _put(content, keys, _located(kind, key, value, Path.cwd()), override)
+            overridden[key] = f"--set {override}"
     folder = path.resolve().parent
     content = {key: _located(kind, key, value, folder) for key, value in content.items()}
-    return _validate(_model_of(KINDS[kind], path, content, overridden), content, path, overridden)
+    model = _model_of(KINDS[kind], path, content, overridden)
+    return _validate(model, content, path, overridden)
 
 
 def read_settings(model: type[T], path: Path) -> T:
@@ -328,8 +333,8 @@ def _absolute(value: Any, folder: Path) -> Any:
 def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     """Return a setting that names files or a folder of the user with absolute paths; any other as it is.
 
-    These are `file.py:attribute`, the answer keys of a benchmark, and its folder where `./` before it says so. A path
-    in a YAML file is relative to that file, one in `--set` to the working directory.
+    These are `file.py:attribute`, the answer keys of a benchmark, and its folder if it begins with `./`. A path in a
+    YAML file is relative to that file, one in `--set` to the working directory.
     """
     if (kind, key) == ("benchmark", "answer_keys"):
         items = [value] if isinstance(value, str) else value
@@ -400,9 +405,9 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, overridd
     for problem in error.errors(include_url=False):
         keys = [str(part) for part in problem["loc"]]
         name = ".".join(keys)
-        override = next(
-            (text for key, text in overridden.items() if _within(key, name) or _within(name, key)), None
-        )
+        # overrides of this key, of a key above it, or of one below it
+        related = [text for key, text in overridden.items() if _within(key, name) or _within(name, key)]
+        override = related[0] if related else None
         source = override or f"{path}, key {name or '(top)'}"
         if problem["type"] == "extra_forbidden":
             valid = _fields_at(root, keys[:-1])
@@ -423,9 +428,10 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, overridd
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."
             )
         else:
-            is_number = problem["type"] == "string_type" and not isinstance(problem["input"], list | dict)
-            quotes = " Put it in quotes." if is_number else ""
-            lines.append(f"{source}: {problem['msg']}, not {problem['input']!r}.{quotes}")
+            # YAML reads a text without quotes such as 3 or yes as a number or boolean
+            lacks_quotes = problem["type"] == "string_type" and not isinstance(problem["input"], list | dict)
+            advice = " Put it in quotes." if lacks_quotes else ""
+            lines.append(f"{source}: {problem['msg']}, not {problem['input']!r}.{advice}")
     return "\n".join(lines)
 
 

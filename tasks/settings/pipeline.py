@@ -256,10 +256,11 @@ def shows_descriptions(settings: PipelineSettings) -> bool:
     """Return whether a stage of a pipeline shows column descriptions."""
 
     def shown_by(part: Settings) -> bool:
-        return any(
-            shown_by(value) if isinstance(value, Settings) else name == "descriptions" and value is True
-            for name, value in part
-        )
+        for name, value in part:
+            is_on = name == "descriptions" and value is True
+            if is_on or (isinstance(value, Settings) and shown_by(value)):
+                return True
+        return False
 
     return shown_by(settings)
 

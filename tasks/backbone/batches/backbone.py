@@ -124,10 +124,12 @@ class BatchBackbone:
                 tries += 1
                 if not refusal.transient or tries > self._settings.retries:
                     failure = self._failure(refusal, AGAIN)
+                    # once a request was answered, a refusal concerns its prompt alone
                     failure.fatal = failure.fatal and not self._worked
                     raise failure from None
             else:
-                return self.inner.reply(outcome, key, BATCH, time.monotonic() - began, tries)
+                seconds = time.monotonic() - began
+                return self.inner.reply(outcome, key, tier=BATCH, seconds=seconds, retries=tries)
 
     def _future(self) -> asyncio.Future[Any]:
         """Return a future that fails once nothing more is to be sent."""
@@ -190,15 +192,15 @@ class BatchBackbone:
         """
         token = uuid.uuid4().hex
         began = time.time()
-        if owned := await asyncio.to_thread(self._store.begin, token, list(bodies)):
-            batch = KeptBatch(token, None, began, len(owned))
+        if own_keys := await asyncio.to_thread(self._store.begin, token, list(bodies)):
+            batch = KeptBatch(token, batch_id=None, submitted_at=began, requests=len(own_keys))
             try:
-                batch_id = await self._submit_with_retries({key: bodies[key] for key in owned}, batch)
+                batch_id = await self._submit_with_retries({key: bodies[key] for key in own_keys}, batch)
             except Refusal as refusal:
-                await asyncio.to_thread(self._store.release, token, owned)
+                await asyncio.to_thread(self._store.release, token, own_keys)
                 raise self._failure(refusal, AGAIN) from None
             await asyncio.to_thread(self._store.submitted, token, batch_id)
-            log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
+            log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_keys), "request"))
         for wait in waits:
             if not wait.done():
                 wait.set_result(None)
@@ -227,7 +229,7 @@ class BatchBackbone:
         return self._batches[batch.token]
 
     async def _collect_answers(self, batch: KeptBatch, future: asyncio.Future[Answers]) -> None:
-        """Wait until a batch has ended, and read its answers; none if its requests are to be submitted again."""
+        """Set the answers of a batch in `future` once it has ended; {} if its requests are to be submitted again."""
         keys = await asyncio.to_thread(self._store.keys_of, batch.token)
         answers: Answers = {}
         try:
@@ -236,7 +238,7 @@ class BatchBackbone:
                 batch_id = await self._wait_for_other_process(batch, keys[0])
             if batch_id is not None:
                 answers = await self._wait_for_answers(batch, batch_id, keys)
-        except Refusal as refusal:
+        except Refusal as refusal:  # the provider has no such batch
             log.warning("%s: batch %s is gone: %s", self._settings.name, batch.batch_id, refusal.message)
         # what has no answer may be submitted in another batch
         unanswered = [key for key in keys if not isinstance(answers.get(key), HttpAnswer)]
@@ -245,7 +247,7 @@ class BatchBackbone:
             future.set_result(answers)
 
     async def _wait_for_answers(self, batch: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
-        """Return the answers of a batch once it has ended; the requests that it did not answer fail retryably."""
+        """Return the answers of a batch once it has ended, or an error for each request that it did not answer."""
         if batch.batch_id is None:
             await asyncio.to_thread(self._store.submitted, batch.token, batch_id)
         state = await self._wait_for_end(batch_id)
@@ -254,20 +256,21 @@ class BatchBackbone:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
             self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
             await self._sleep(self._settings.batch_poll_s)
-            return {}
+            return {}  # its requests are to be submitted in smaller batches
         if state.refused:
             message = f"the batch {batch_id} was refused: {state.refused}"
             error = BackboneError(self.inner.message(message), transient=False, fatal=True)
             return dict.fromkeys(keys, error)
         answers = await self._send_patiently(lambda: self._provider.answers(state))
         self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
+        unanswered = len(set(keys) - answers.keys())
         message = (
-            f"the batch {batch_id} ended ({state.status}) without an answer to "
-            f"{len(set(keys) - answers.keys()):,} of {counted(len(keys), 'request')}. The answers that it has are "
-            "kept; the same command submits the others again."
+            f"the batch {batch_id} ended ({state.status}) without an answer to {unanswered:,} of "
+            f"{counted(len(keys), 'request')}. The answers that it has are kept; the same command submits the others "
+            "again."
         )
-        unanswered = BackboneError(self.inner.message(message), transient=True, retried=True)
-        return {key: answers.get(key, unanswered) for key in keys}
+        error = BackboneError(self.inner.message(message), transient=True, retried=True)
+        return {key: answers.get(key, error) for key in keys}
 
     async def _wait_for_other_process(self, batch: KeptBatch, key: str) -> str | None:
         """Return the id of a batch that another process was to submit; None if that process died before."""
@@ -279,6 +282,7 @@ class BatchBackbone:
             batch_id = current.batch_id or await self._find(batch)
             if batch_id is not None:
                 return batch_id
+            # The time since the submission alone is wrong if the other process has a clock that is ahead.
             if max(waited_s, time.time() - batch.submitted_at) >= SUBMISSION_S:
                 return None
             await self._sleep(LOOK_S)

@@ -18,7 +18,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.messages import MESSAGES
-from tasks.backbone.endpoint.wire import part
+from tasks.backbone.endpoint.wire import part, parts
 from tasks.backbone.protocol import json_object
 from tasks.settings.backbone import BackboneSettings
 
@@ -137,12 +137,13 @@ class OpenAIBatches(BatchProvider):
         path = f"{self.path}?limit=100"
         for _ in range(self._PAGES):
             page = await self._json(path)
-            batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]
+            batches = parts(page, "data")
             for batch in batches:
                 if (batch.get("metadata") or {}).get(self._TOKEN) == kept.token:
                     return _id_of(batch)
             oldest = min((batch.get("created_at") or 0 for batch in batches), default=0)
-            if not batches or not page.get("has_more") or oldest < kept.submitted_at:
+            is_on_earlier_page = oldest < kept.submitted_at
+            if not batches or not page.get("has_more") or is_on_earlier_page:
                 break
             path = f"{self.path}?limit=100&after={quote(_id_of(batches[-1]), safe='')}"
         return None
@@ -151,8 +152,8 @@ class OpenAIBatches(BatchProvider):
         status = str(batch.get("status"))
         ended = status in self._ENDED
         counts = batch.get("request_counts") or {}
-        files = [batch.get(name) for name in ("output_file_id", "error_file_id")] if ended else []
-        errors = [error for error in (batch.get("errors") or {}).get("data") or () if isinstance(error, dict)]
+        files = [batch.get("output_file_id"), batch.get("error_file_id")] if ended else []
+        errors = parts(batch.get("errors"), "data")
         reasons = "; ".join(str(error.get("message") or error.get("code")) for error in errors[:3])
         return BatchState(
             status=status,
@@ -194,13 +195,13 @@ class AnthropicBatches(BatchProvider):
         return _id_of(await self._json(self.path, {"requests": requests}))
 
     async def find(self, kept: KeptBatch) -> str | None:
-        """Return the id of the first batch of this size since that time.
+        """Return the id of the first batch with as many requests that was created since `kept` was submitted.
 
         If it is another program's, its answers have other ids: the requests then count as not answered, and are sent
         again.
         """
         page = await self._json(f"{self.path}?limit=100")
-        batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]  # the newest first
+        batches = parts(page, "data")  # the newest first
         for batch in reversed(batches):
             counts = batch.get("request_counts") or {}
             in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S

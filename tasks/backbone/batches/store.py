@@ -73,14 +73,17 @@ class BatchStore:
         self._location = location
         self._endpoint = endpoint
         with self._transaction() as connection:
-            if engine.dialect.name == "postgresql":
+            if (
+                engine.dialect.name == "postgresql"
+            ):  # which fails if two processes create a table at the same time
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
             for table in _TABLES.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     connection.execute(CreateIndex(index, if_not_exists=True))
-            if "beats" in {column["name"] for column in sa.inspect(connection).get_columns("batch")}:
-                connection.exec_driver_sql("ALTER TABLE batch DROP COLUMN beats")  # of an earlier layout
+            columns = {column["name"] for column in sa.inspect(connection).get_columns("batch")}
+            if "beats" in columns:  # of an earlier layout
+                connection.exec_driver_sql("ALTER TABLE batch DROP COLUMN beats")
 
     def batch_of(self, key: str) -> KeptBatch | None:
         """Return the batch of a request; None if it is in none."""
@@ -100,14 +103,13 @@ class BatchStore:
     def begin(self, token: str, keys: Sequence[str]) -> list[str]:
         """Record a batch before it is submitted; return the keys to submit: those that no other batch has."""
         with self._transaction() as connection:
-            connection.execute(
-                insert_new(_REQUEST, self._engine), [{"key": key, "token": token} for key in sorted(keys)]
-            )
-            ours = sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)
-            owned = set(connection.execute(ours).scalars())
-            row = {"token": token, "endpoint": self._endpoint, "submitted_at": time.time()}
-            connection.execute(sa.insert(_BATCH), row | {"requests": len(owned)})
-        return [key for key in keys if key in owned]
+            rows = [{"key": key, "token": token} for key in sorted(keys)]
+            connection.execute(insert_new(_REQUEST, self._engine), rows)
+            keys_of_batch = sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)
+            own_keys = set(connection.execute(keys_of_batch).scalars())
+            batch = {"token": token, "endpoint": self._endpoint, "submitted_at": time.time()}
+            connection.execute(sa.insert(_BATCH), {**batch, "requests": len(own_keys)})
+        return [key for key in keys if key in own_keys]
 
     def submitted(self, token: str, batch_id: str) -> None:
         """Note the provider's id of a batch."""

@@ -92,7 +92,6 @@ Layout 1 had no column `prompt`, and no table of prompts.
 ADD_PROMPT = "ALTER TABLE reply ADD COLUMN prompt TEXT"
 """Statement that makes the table of layout 1 one of layout 2, beside the creation of the table of prompts."""
 
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -124,13 +123,17 @@ class ReplyCache(ABC):
         """Create the tables where they are missing."""
         self.location = location  # its file, or its address without a password
         self._engine = engine
-        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")  # reads without transactions
+        self._at_once = engine.execution_options(
+            isolation_level="AUTOCOMMIT"
+        )  # without transactions, to read
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
         self._lock = threading.Lock()  # around `_unsaved`
         self._unsaved: dict[str, Rows] = {}  # replies that are not in the database yet, by key
         self._warned = False
-        self._unwritable = ""  # why no reply can be saved any more
-        self._stops: list[Callable[[], object]] = []  # called then
+        self._unwritable = ""  # why no reply can be saved any more; "" as long as one can
+        self._stops: list[
+            Callable[[], object]
+        ] = []  # functions that end the run, called when no reply can be saved
         try:
             self._prepare()
         except DBAPIError as error:
@@ -175,8 +178,6 @@ class ReplyCache(ABC):
     def _problem(self) -> str:
         """Return why no further reply can be stored; "" if nothing is in the way."""
         return self._unwritable
-
-    # Open, check, close
 
     def __enter__(self) -> Self:
         return self
@@ -266,7 +267,7 @@ class ReplyCache(ABC):
             except DBAPIError as error:
                 if not self._can_retry_save(error):
                     raise
-                self._save()
+                self._save()  # once more; if this fails too, the replies stay in memory
         except DBAPIError as error:
             if not self._warned:
                 self._warned = True
@@ -278,24 +279,21 @@ class ReplyCache(ABC):
                 )
 
     def _save(self) -> None:
-        """Save the replies that are not saved yet: together, or each alone if that fails.
-
-        One that no database can hold is not tried again.
-        """
+        """Save the replies that are in memory, and remove them there, also one that no database can hold."""
         with self._lock:
             # The same order in every process, so that concurrent saves of the same replies cannot deadlock.
             replies = [self._unsaved[key] for key in sorted(self._unsaved)]
         if not replies:
             return
-        if not self._saved(replies) and len(replies) > 1:
-            for rows in replies:  # a reply that no database can hold is not another's loss
-                self._saved([rows])
+        if not self._try_to_save(replies) and len(replies) > 1:
+            for rows in replies:  # each alone: the others can be saved
+                self._try_to_save([rows])
         with self._lock:
             for rows in replies:
                 self._unsaved.pop(rows.reply["key"], None)
 
-    def _saved(self, replies: Sequence[Rows]) -> bool:
-        """Save replies with their prompts; return False if no database can hold one of them. A single one is logged."""
+    def _try_to_save(self, replies: Sequence[Rows]) -> bool:
+        """Save replies with their prompts; return False, and save none, if no database can hold one of them."""
         prompts = {rows.prompt["digest"]: rows.prompt for rows in replies}
         try:
             with self._engine.begin() as connection:
@@ -311,8 +309,6 @@ class ReplyCache(ABC):
                 )
             return False
         return True
-
-    # All replies
 
     def stats(self) -> CacheStats:
         """Count what is there, by model."""

@@ -67,12 +67,14 @@ _COPIED = ("model", "seconds", "retries", "cost_usd")
 
 
 def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> Rows:
-    """Return the database rows of a new reply to a request; `identity` and name are those of its backbone."""
+    """Return the database rows of a new reply to a request; `identity` and `backbone` (a name) say who replied."""
     call = reply.call
     finish = [TOOL_CALLS] if reply.calls else []
     if reply.truncated:
         finish.append(LENGTH)
-    prompt, sent = (part.encode("utf-8", "surrogatepass") for part in stored_request(identity, request))
+    prompt, rest_of_request = (
+        part.encode("utf-8", "surrogatepass") for part in stored_request(identity, request)
+    )
     digest = hashlib.sha256(prompt).hexdigest()
     row = {
         "key": call.request,
@@ -80,7 +82,7 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "text": stored_text(reply),
         "finish": " ".join(finish) or "stop",
-        "request": zlib.compress(sent, 1),
+        "request": zlib.compress(rest_of_request, 1),
         "prompt": digest,
         **{name: getattr(call, name) for name in _COPIED},
         **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},

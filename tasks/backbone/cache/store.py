@@ -54,7 +54,7 @@ class SqliteReplyCache(ReplyCache):
             raise CrosscheckError(
                 f"The reply cache {self.path} cannot be opened: {first_problem(error)}."
             ) from None
-        super().__init__(str(self.path), _engine(self.path))
+        super().__init__(str(self.path), _sqlite_engine(self.path))
         self._opened = file_id(self.path)
         self._reserve: Reserve | None = None
 
@@ -114,16 +114,14 @@ class SqliteReplyCache(ReplyCache):
         )
 
 
-def _engine(path: Path) -> Engine:
-    create = [
-        str(CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect()))
-        for table in (reply, reply_prompt)
-    ]
+def _sqlite_engine(path: Path) -> Engine:
+    create_tables = [CreateTable(table, if_not_exists=True) for table in (reply, reply_prompt)]
+    statements = [str(create.compile(dialect=sqlite.dialect())) for create in create_tables]
 
     def connect() -> sqlite3.Connection:
-        connection = open_store(path, LAYOUT, create, upgrade=[ADD_PROMPT], timeout_s=BUSY_TIMEOUT_S)
+        connection = open_store(path, LAYOUT, statements, upgrade=[ADD_PROMPT], timeout_s=BUSY_TIMEOUT_S)
         connection.isolation_level = "DEFERRED"  # SQLAlchemy begins and commits transactions
-        connection.text_factory = _text
+        connection.text_factory = _text  # reads every column of type TEXT
         return connection
 
     return create_engine(URL.create("sqlite", database=str(path)), creator=connect)
@@ -171,7 +169,9 @@ class PostgresReplyCache(ReplyCache):
         """Connect, and create the tables if they are missing."""
         address = _address(url)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
-        self._opened = False  # an error before that is one of the configuration
+        self._opened = (
+            False  # until then, an error means that the address or the rights of its role are wrong
+        )
         # Without parameters, which may hold another password.
         public = address.set(drivername="postgresql", query={}).set(password=None)
         super().__init__(public.render_as_string(), _postgres_engine(address))
@@ -186,7 +186,7 @@ class PostgresReplyCache(ReplyCache):
         with self._engine.begin() as connection:
             if self._layout(connection) != LAYOUT:
                 connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
-                layout = self._layout(connection)  # another process may have changed it meanwhile
+                layout = self._layout(connection)  # again: another process may have made the tables meanwhile
                 if layout is None:
                     connection.execute(CreateTable(reply))
                 elif layout < LAYOUT:
@@ -230,11 +230,11 @@ class PostgresReplyCache(ReplyCache):
         return attempts(work)
 
     def _can_retry_save(self, error: DBAPIError) -> bool:
-        """Return whether only the connection was lost; an error that is not `PASSING` ends the run."""
+        """Return whether only the connection was lost; set `_unwritable` for an error that does not pass."""
         if error.connection_invalidated:  # closed while idle: the next call opens a new one
             return True
-        state = getattr(error.orig, "sqlstate", None) or PASSING[0]  # no code: the connection is lost
-        if not state.startswith(PASSING):
+        code = getattr(error.orig, "sqlstate", None)  # without one the connection is lost, which passes
+        if code and not code.startswith(PASSING):
             self._unwritable = (
                 f"The reply cache {self.location} cannot be written ({reason_of(error)}), so no further request is "
                 f"sent. Let this role write the tables {_TABLES}, on a disk with room; then run the same command again "

@@ -23,7 +23,7 @@ MAX_S = 60.0
 
 
 class KeyCommand:
-    """The last key that a program printed to standard output; `secrets` gets all of them: no message may hold one."""
+    """The key that a program prints; `secrets`, which no message may contain, gets each key that it has printed."""
 
     def __init__(self, command: Sequence[str], name: str, secrets: list[str]) -> None:
         self._command = tuple(command)
@@ -41,7 +41,7 @@ class KeyCommand:
                 try:
                     self._key = await asyncio.to_thread(self.run)
                 except ConfigurationError as error:
-                    # This ends the run. Another run answers its questions once the program works.
+                    # fatal: it ends the run; transient: another run asks the questions again; retried: no stage does
                     raise BackboneError(str(error), transient=True, fatal=True, retried=True) from error
                 if self._key not in self._secrets:
                     self._secrets.append(self._key)
@@ -50,6 +50,7 @@ class KeyCommand:
 
     def run(self) -> str:
         """Run the program and return the key that it prints."""
+        key = problem = ""
         try:
             process = subprocess.run(  # noqa: S603 - the user's own program, from the user's settings
                 self._command,
@@ -59,13 +60,13 @@ class KeyCommand:
                 timeout=MAX_S,
                 check=False,
             )
-            status = process.returncode
-            problem = "" if status == 0 else f"exit code {status}: {process.stderr.strip()[-300:]}"
             key = process.stdout.strip()
+            if process.returncode != 0:
+                problem = f"exit code {process.returncode}: {process.stderr.strip()[-300:]}"
+            elif not (key and key.isascii() and key.isprintable() and " " not in key):
+                problem = "it printed no key on one line"
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             problem = f"{type(error).__name__}: {error}"
-        if not problem and not (key and key.isascii() and key.isprintable() and " " not in key):
-            problem = "it printed no key on one line"
         if problem:
             raise ConfigurationError(
                 f'Backbone "{self._name}": the program of api_key_command, {shlex.join(self._command)}, gave no key '
@@ -110,8 +111,9 @@ class Access:
         }
         secrets = list(headers.values())
         if settings.api_key_env is not None:
-            secrets.append(_variable(settings, settings.api_key_env))
-            headers["authorization"] = f"{BEARER}{secrets[-1]}"
+            key = _variable(settings, settings.api_key_env)
+            secrets.append(key)
+            headers["authorization"] = f"{BEARER}{key}"
         if reserved := sorted(_RESERVED & headers.keys()):
             raise ConfigurationError(
                 f'Backbone "{settings.name}": headers_env must not set {reserved[0]}, which the client sets itself.'
@@ -136,12 +138,11 @@ class Access:
         return scrub(text, self.secrets)
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets.
-
-        A shorter one is a placeholder for a key ("none", "local", "EMPTY"), which may be a part of a model's name.
-        """
+        """Return a text without the secrets."""
         for secret in self.secrets:
-            if len(secret) >= MIN_SECRET:
+            if (
+                len(secret) >= MIN_SECRET
+            ):  # a shorter one is a placeholder ("none"), which a model's name may contain
                 text = text.replace(secret, "***")
         return text
 
@@ -156,18 +157,19 @@ def _checked_url(settings: BackboneSettings) -> SplitResult:
     url = settings.base_url or OPENAI_URL
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # e.g. a port above 65535
-        valid = False
-    if not valid or not url.isprintable() or " " in url:
+        is_valid = False
+    if not is_valid or not url.isprintable() or " " in url:
         raise ConfigurationError(
             f'Backbone "{settings.name}": base_url is not a valid address. Write http:// or https://, a host, '
             "optionally a port up to 65535, and a path, for example http://127.0.0.1:8000/v1."
         )
-    secret = any(
-        _SECRET_PARAMETER.search(name) or scrub(value) != value for name, value in parse_qsl(parts.query)
-    )
-    if "@" in parts.netloc or parts.fragment or secret:
+    parameters = parse_qsl(parts.query)
+    # a secret by the parameter's name, or by its value, which `scrub` then changes
+    has_secret = any(_SECRET_PARAMETER.search(name) or scrub(value) != value for name, value in parameters)
+    has_user = "@" in parts.netloc
+    if has_user or parts.fragment or has_secret:
         raise ConfigurationError(
             f'Backbone "{settings.name}": base_url must hold no user, password, key or fragment. Put the key into an '
             "environment variable, and its name into api_key_env, or into headers_env for another header."

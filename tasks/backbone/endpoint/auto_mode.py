@@ -97,9 +97,9 @@ class KnownEndpoints:
 async def find_response_mode(
     settings: BackboneSettings, endpoints: KnownEndpoints | None
 ) -> BackboneSettings:
-    """Return the settings with the response mode that stands for "auto"; unchanged if they name another.
+    """Return the settings with the mode that "auto" stands for; unchanged for another mode, or without `endpoints`.
 
-    What is found is kept, so that later runs have the same mode, which is part of the cache key of every request.
+    What is found is kept in `endpoints`, so that later runs have the same mode: it is part of each request's cache key.
     """
     if settings.response_mode != AUTO or endpoints is None or not kind_of(settings).endpoint:
         return settings
@@ -136,40 +136,39 @@ async def _find_strictest_mode(
         if refusal.kind not in ("request", "settings", "server"):  # the mode cannot be the reason
             raise _error(endpoint, refusal)
         refused[mode] = refusal
-    else:
+    if len(refused) == len(modes):
         if not settings.system_role or "system_role" not in format_of(settings).takes:
             raise _error(endpoint, refused[mode])
         without_role = settings.model_copy(update={"system_role": False})
         return await _find_strictest_mode(endpoint, without_role, system_role=False)
-    for stricter, refusal in refused.items():
-        # A server error may have had another reason than the mode, which this request shows.
-        if refusal.kind == "server" and await _refusal_in_mode(endpoint, settings, stricter) is None:
-            mode = stricter
+    for refused_mode, refusal in refused.items():
+        # A server error may have had another reason than the mode: then the mode is accepted now.
+        if refusal.kind == "server" and await _refusal_in_mode(endpoint, settings, refused_mode) is None:
+            mode = refused_mode
             break
-    reasons = {name: refused[name].message for name in modes[: modes.index(mode)]}
+    stricter_modes = modes[: modes.index(mode)]
+    reasons = {name: refused[name].message for name in stricter_modes}
     return KnownEndpoint(response_mode=mode, refused=reasons, system_role=system_role)
 
 
 async def _refusal_in_mode(
-    endpoint: EndpointBackbone, settings: BackboneSettings, mode: str, tries: int = TRIES
+    endpoint: EndpointBackbone, settings: BackboneSettings, mode: str, max_requests: int = TRIES
 ) -> Refusal | None:
     """Send the request in a mode, and again if the endpoint is busy; return why it is refused, None if it is not."""
-    limits = {
-        name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if getattr(settings, name)
-    }
-    body = format_of(settings).body(PROBE, settings.model_copy(update={"response_mode": mode} | limits))
+    limit_names = [name for name in ("max_tokens", "max_completion_tokens") if getattr(settings, name)]
+    small_limit = dict.fromkeys(limit_names, REPLY_TOKENS)
+    body = format_of(settings).body(PROBE, settings.model_copy(update={"response_mode": mode, **small_limit}))
     try:
         await endpoint.ask_once(body)
+        return None
     except Refusal as refusal:
         if is_out_of_tokens(refusal):  # the mode was accepted, and the small limit of tokens reached
             return None
-        if not refusal.transient or tries == 1:
+        if not refusal.transient or max_requests == 1:
             return refusal
         pause = refusal.retry_after_s
-    else:
-        return None
     await asyncio.sleep(FIRST_PAUSE_S if pause is None else min(pause, settings.max_wait_s))
-    return await _refusal_in_mode(endpoint, settings, mode, tries - 1)
+    return await _refusal_in_mode(endpoint, settings, mode, max_requests - 1)
 
 
 def _error(endpoint: EndpointBackbone, refusal: Refusal) -> CrosscheckError:

@@ -23,7 +23,7 @@ INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error"
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
-    The seed grows with the sample index, or all samples would be equal. Without a system role, its text is the user's.
+    Each sample has its own seed, or all would be equal. Without a system role, the user's message begins with its text.
     """
     messages = list(chain.from_iterable(map(_sent, request.messages)))
     if not settings.system_role and [message["role"] for message in messages[:2]] == ["system", "user"]:
@@ -66,9 +66,9 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
-    limit_field = _limit_field(settings)
-    limit = "max_tokens" if settings.max_tokens else "max_completion_tokens"
-    other_limit = "max_completion_tokens" if settings.max_tokens else "max_tokens"
+    limit, other_limit = "max_completion_tokens", "max_tokens"  # the settings that the user may change
+    if settings.max_tokens:
+        limit, other_limit = other_limit, limit
     other_mode = "text" if wire.response_mode_of(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
@@ -76,9 +76,13 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
         "response_format": f"set backbone.response_mode={other_mode}",
         "n": "set backbone.samples_per_request=1",
-        **dict.fromkeys(("tools", "tool_choice", "tool choice"), wire.NO_TOOLS),
+        "tools": wire.NO_TOOLS,
+        "tool_choice": wire.NO_TOOLS,
+        "tool choice": wire.NO_TOOLS,  # as vLLM writes it
         "service_tier": f"set backbone.tier={STANDARD}",
-        limit_field: f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
+        _limit_field(
+            settings
+        ): f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
     }
 
 
@@ -93,7 +97,7 @@ def _limit_field(settings: BackboneSettings) -> str:
 
 
 def answer_of(text: str) -> list[Reply]:
-    """Read a chat completion."""
+    """Read a chat completion: a reply per choice, all with the bill of the whole answer."""
     is_stream = text.lstrip().startswith("data:")
     content = _streamed(text) if is_stream else wire.object_in(text, "chat completion")
     choices = content.get("choices")
@@ -108,11 +112,13 @@ def answer_of(text: str) -> list[Reply]:
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise wire.GarbledAnswerError("the answer's choice holds no message")
-    filtered = wire.FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
+    text = _content(message)
+    if finish == "content_filter" and not _joined(message.get("content")):
+        text += wire.FILTERED
     usage = wire.part(content, "usage")
-    bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), _cost(usage))
-    reply = Reply(storable(_content(message) + filtered), bill, finish == "length", _calls(message))
-    return [reply, *_further(reply, choices[1:])]
+    bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), cost_usd=_cost(usage))
+    reply = Reply(storable(text), bill, truncated=finish == "length", calls=_calls(message))
+    return [reply, *_further_replies(reply, choices[1:])]
 
 
 def _streamed(text: str) -> dict[str, Any]:
@@ -125,21 +131,23 @@ def _streamed(text: str) -> dict[str, Any]:
         if not line.startswith("data:") or data == "[DONE]":
             continue
         event = wire.object_in(data, "event of a chat completion")
-        completion |= {
-            name: value for name, value in event.items() if value is not None and name != "choices"
-        }
-        for choice in wire.parts(event, "choices"):
+        choices = wire.parts(event, "choices")
+        event.pop("choices", None)
+        completion |= {name: value for name, value in event.items() if value is not None}
+        for choice in choices:
             finish = choice.get("finish_reason") or finish
             _append(message, wire.part(choice, "delta"))
     if message and finish is None:
         raise wire.GarbledAnswerError("the answer is an event stream that was cut off")
-    return completion | ({"choices": [{"message": message, "finish_reason": finish}]} if message else {})
+    if message:
+        completion["choices"] = [{"message": message, "finish_reason": finish}]
+    return completion
 
 
 def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Append an event's part of a message: texts are joined, tool calls by their index.
+    """Append an event's part of a message: texts are joined, also those of tool calls with the same index.
 
-    "role" and "type", which name kinds and are no texts, are left out; so are numbers, booleans and other lists.
+    Other values are left out, and "role" and "type": each event may repeat these names as a whole.
     """
     for name, value in delta.items():
         if name == "tool_calls":
@@ -168,7 +176,7 @@ def _error_in(content: Mapping[str, Any]) -> Any:
     return {"message": message if isinstance(message, str) else json.dumps(message)} if message else None
 
 
-def _further(reply: Reply, choices: Iterable[Any]) -> Iterator[Reply]:
+def _further_replies(reply: Reply, choices: Iterable[Any]) -> Iterator[Reply]:
     """Read the choices behind the first one, up to one that the endpoint could not complete."""
     for choice in choices:
         message = wire.part(choice, "message")
@@ -213,27 +221,24 @@ def usage_of(usage: Any) -> Usage:
     cached = wire.count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
         cached = wire.count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
-    to_cache = wire.count(usage.get("prompt_tokens_details"), "cache_write_tokens")
-    if to_cache is None:
-        to_cache = wire.count(usage, "cache_creation_input_tokens")  # Anthropic's
-    return Usage(
-        input=prompt,
-        cached_input=cached if cached is None or prompt is None or cached <= prompt else None,
-        output=completion,
-        reasoning=wire.count(usage.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_write=to_cache,
-    )
+    if cached is not None and prompt is not None and cached > prompt:
+        cached = None  # implausible: it is a part of the prompt
+    cache_write = wire.count(usage.get("prompt_tokens_details"), "cache_write_tokens")
+    if cache_write is None:
+        cache_write = wire.count(usage, "cache_creation_input_tokens")  # Anthropic's
+    reasoning = wire.count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    return Usage(prompt, cached_input=cached, output=completion, reasoning=reasoning, cache_write=cache_write)
 
 
 def _cost(usage: Mapping[str, Any]) -> float | None:
     """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
     cost = usage.get("cost")
     if not cost and usage.get("is_byok"):
-        # With a key of the user's own at the provider, the provider sends the bill: 0 is not what the call cost.
+        # The gateway used the user's own key at the provider, who sends the bill: 0 is not what the call cost.
         cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
-    if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MAX_CALL_USD:
+    if not isinstance(cost, int | float) or isinstance(cost, bool):
         return None
-    return float(cost)
+    return float(cost) if 0 <= cost <= MAX_CALL_USD else None
 
 
 CHAT = WireFormat(

@@ -110,11 +110,12 @@ class EndpointReport(BaseModel):
         if limit and self.context_tokens:
             limit = min(limit, max(1, self.context_tokens // CONTEXT_SHARE))
         temperature = before.temperature if self.has("temperature") else None
+        seed = (before.seed or 0) if self.has("seed") else None
         changes = {
             "model": self.model,
             "base_url": address_of(before),
             "temperature": temperature,
-            "seed": before.seed or 0 if self.has("seed") else None,
+            "seed": seed,
             "max_tokens": limit if self.has("max_tokens") else None,
             "max_completion_tokens": limit if self.has("max_completion_tokens") else None,
             "response_mode": next((mode for mode in RESPONSE_MODES if self.has(mode)), "text"),
@@ -127,7 +128,7 @@ class EndpointReport(BaseModel):
             changes["system_role"] = False
         settings = before.model_copy(update=changes)
         content = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"name"})
-        return content | {"temperature": temperature}  # null too, so that none is sent
+        return content | {"temperature": temperature}  # also if it is None, with which no temperature is sent
 
 
 class EndpointCheck:
@@ -182,7 +183,7 @@ class EndpointCheck:
                     advice = f"the key in {self._settings.key_place} is not accepted"
                 report.add("key", False, f"{status}: {advice}")
                 return False
-            with suppress(Refusal):
+            with suppress(Refusal):  # without a refusal there, the models are at /v1
                 await self._endpoint.models("v1/models")
                 report.add("model", False, f"the base URL lacks /v1: name {report.url}/v1")
                 return False
@@ -196,13 +197,15 @@ class EndpointCheck:
         names = shorten(report.models, MAX_MODELS) or "none listed"
         if len(listed) > 1 and not report.model:
             names = f"only the first of {len(listed)} is checked, --model names another: {names}"
-        report.add("models", bool(listed) or None, names)
+        report.add("models", True if listed else None, names)
         report.model = report.model or next(iter(report.models), "")
         if not report.model:
             report.add("model", False, "the endpoint lists none: name one with --model")
             return
         tokens = report.context_tokens = stated_context(listed, report.model)
-        report.add("context length", bool(tokens) or None, f"{tokens:,} tokens" if tokens else "not stated")
+        report.add(
+            "context length", True if tokens else None, f"{tokens:,} tokens" if tokens else "not stated"
+        )
 
     async def _check_model(self) -> bool:
         """Check whether the model answers, and by which name the limit of output tokens is accepted."""
@@ -212,7 +215,7 @@ class EndpointCheck:
             answer = await self._ask(HELLO)
             if isinstance(answer, Reply):
                 break
-            if answer.kind not in ("request", "settings", "server"):
+            if answer.kind not in ("request", "settings", "server"):  # the limit's name cannot be the reason
                 report.add("key" if answer.message.startswith("HTTP 401") else "model", False, answer.message)
                 return False
             if name and answer.kind != "server":
@@ -249,9 +252,12 @@ class EndpointCheck:
             if isinstance(answer, Refusal):
                 self._add(mode, answer)
                 continue
-            fits = _fits(answer.text, mode, reply_type)
-            unfit = "accepted; the reply was cut off" if answer.truncated else "accepted, but not followed"
-            self.report.add(mode, fits or answer.truncated, "" if fits else unfit)
+            if _fits(answer.text, mode, reply_type):
+                self.report.add(mode, True)
+            elif answer.truncated:
+                self.report.add(mode, True, "accepted; the reply was cut off")
+            else:
+                self.report.add(mode, False, "accepted, but not followed")
         if TOOLS in self._format.takes:
             function = {"name": "reply", "description": "Takes the reply.", "parameters": dict(schema)}
             answer = await self._ask(text, {TOOLS: [{"type": "function", "function": function}]})
@@ -267,14 +273,16 @@ class EndpointCheck:
         report = self.report
         best_rate = 0.0
         reason = ""
-        for level in (level for level in LEVELS if level <= max_parallel):
+        levels = [level for level in LEVELS if level <= max_parallel]
+        for level in levels:
             self._step(f"{counted(level, 'request')} at once")
             began = time.monotonic()
-            answers = await asyncio.gather(
-                *(self._ask(f"{HELLO} ({level}-{number})", waits=()) for number in range(level))
-            )
+            texts = [f"{HELLO} ({level}-{number})" for number in range(level)]  # no two are the same request
+            answers = await asyncio.gather(*(self._ask(text, waits=()) for text in texts))
             seconds = time.monotonic() - began
-            if reason := next((answer.message for answer in answers if isinstance(answer, Refusal)), ""):
+            refusals = [answer.message for answer in answers if isinstance(answer, Refusal)]
+            if refusals:
+                reason = refusals[0]
                 break
             if level / seconds < best_rate * GAIN and seconds >= MEASURABLE_S:
                 reason = f"{level} are no faster"
@@ -286,14 +294,15 @@ class EndpointCheck:
 
     def _report_usage(self) -> None:
         """Report which token counts the endpoint states, and whether its price is known."""
-        values = {
-            name.replace("_", " "): [getattr(answer.call.usage, name) for answer in self._answers]
-            for name in ("input", "output", "cached_input", "cache_write", "reasoning")
-        } | {"cost": [answer.call.cost_usd for answer in self._answers]}
-        stated = [name for name, numbers in values.items() if any(number is not None for number in numbers)]
-        missing = ", ".join(name for name in values if name not in stated)
-        detail = (", ".join(stated) or "none") + (f"; not stated: {missing}" if missing else "")
-        self.report.add("usage", bool(stated), detail)
+        calls = [answer.call for answer in self._answers]
+        numbers: dict[str, list[float | None]] = {}
+        for name in ("input", "output", "cached_input", "cache_write", "reasoning"):
+            numbers[name.replace("_", " ")] = [getattr(call.usage, name) for call in calls]
+        numbers["cost"] = [call.cost_usd for call in calls]
+        stated = [name for name, values in numbers.items() if any(value is not None for value in values)]
+        missing = [name for name in numbers if name not in stated]
+        missing_note = f"; not stated: {', '.join(missing)}" if missing else ""
+        self.report.add("usage", bool(stated), (", ".join(stated) or "none") + missing_note)
         priced = prices_for(self._settings) is not None
         self.report.add("price", priced, "" if priced else "set prices to know what a run costs")
 
@@ -311,24 +320,24 @@ class EndpointCheck:
     async def _ask(
         self,
         text: str,
-        extra: Mapping[str, Any] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
         schema: Mapping[str, Any] | None = None,
         waits: Sequence[float] = WAITS_S,
-        **changed: Any,
+        **changed_settings: Any,
     ) -> Reply | Refusal:
-        """Send a request with changed settings, and with further fields of its body; again if it lacks tokens.
+        """Send a request with changed settings and further fields in its body; return its reply, or why it is refused.
 
         After a rate limit it is sent again once for each of the `waits`.
         """
-        for tokens in LIMITS:
-            update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
+        for tokens in LIMITS:  # a reasoning model may use up the first limit before it answers
+            limits = dict.fromkeys(self._limits, tokens)
+            update = {**UNSET, "model": self.report.model, **limits, **changed_settings}
             settings = self._settings.model_copy(update=update)
             body = self._format.body(Request((Message("user", text),), schema), settings)
             self.report.requests += 1
             answer: Reply | Refusal
-            # A reasoning model may use up its limit of tokens before it answers.
             try:
-                answer = await self._ask_patiently(body | dict(extra or {}), waits)
+                answer = await self._ask_patiently(body | dict(extra_body or {}), waits)
                 self._answers.append(answer)
                 lacks_tokens = answer.truncated and not without_thoughts(answer.text)
             except Refusal as refusal:

@@ -45,16 +45,17 @@ def format_of(settings: BackboneSettings) -> WireFormat:
 
 
 def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> Refusal:
-    """Classify an error of the network, whose secrets `clean` removes; raise any other error again.
+    """Return the refusal that stands for an error of the network; raise any other error again.
 
-    The HTTP client reports a lost connection as a timeout: what counts is aiohttp's error behind it.
+    `clean` removes the secrets from its message. The HTTP client reports a lost connection as a timeout: what counts is
+    the error of aiohttp, or of the system, that caused it.
     """
     import aiohttp
     import httpx2
 
     cause: BaseException | None = error
     if isinstance(error, httpx2.HTTPError):
-        while not isinstance(cause, aiohttp.ClientError | OSError | None):
+        while cause is not None and not isinstance(cause, aiohttp.ClientError | OSError):
             cause = cause.__cause__
         cause = cause or aiohttp.ClientConnectionError(str(error.__cause__ or error))
     message = clean(" ".join(str(cause).split()))[:200] or type(cause).__name__
@@ -78,7 +79,6 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
 
 
 log = logging.getLogger(__name__)
-
 
 WINDOW_S = 0.02
 """Seconds that the first of a request's samples waits for others."""
@@ -117,7 +117,7 @@ class EndpointBackbone:
 
     def __init__(self, settings: BackboneSettings) -> None:
         """Read the key and the headers from the environment."""
-        self.pace = Pace(None)  # of the run, as the tier "flex" demands it
+        self.pace = Pace(None)  # whether the run is late, which ends the waits of the tier "flex"
         self.report: Callable[[str], object] = bool  # shows what the run waits for; `bool` nothing
         self._reported: set[str] = set()  # kinds of refusals after which requests are repeated
         self._settings = settings
@@ -126,8 +126,8 @@ class EndpointBackbone:
         self.identity: Mapping[str, Any] = identity_of(settings)
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
-        self._over: BackboneError | None = None  # why no further request is sent
-        self._stop = asyncio.Event()  # set with `_over`: ends the pauses before retries
+        self._over: BackboneError | None = None  # the error of every further request; None: requests are sent
+        self._stop = asyncio.Event()  # set with `_over`: calls that pause before a retry go on, and fail
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
         self._pilot = Pilot()  # sends single requests until the first answer
         self._queue = Queue(settings.timeout_s)  # limits the time of each request
@@ -160,21 +160,19 @@ class EndpointBackbone:
     async def complete(self, request: Request, group: _Group | None = None) -> Reply:
         """Answer one request, with the retries that the settings allow.
 
-        Samples that are requested at the same time are sent together, with the parameter `n`; with a seed, they have
-        the seed of the first of them.
-
-        `group`: the samples that are sent together, `request` the first of them; it gets their replies. None: the
-        request joins a group where the settings allow several samples in a request, else it is sent by itself.
+        With a `group` of samples, `request` is the first of them: all are sent together, with the parameter `n` and the
+        seed of the first, and the group gets their replies. None: the request joins a group if the settings allow it.
         """
         if group is None and self._max_samples > 1:
-            return await self._sample(request)
+            return await self._complete_in_group(request)
         samples = group.requests if group else [request]
         flex = FlexWait(self._settings.flex_wait_s, self.pace) if self._settings.tier == FLEX else None
         call = _Call(samples, request, flex)
-        several = {"n": len(samples)} if len(samples) > 1 else {}
         while True:
             call.request = replace(request, tier=flex.tier) if flex else request
-            body = self._format.body(call.request, self._settings) | several
+            body = self._format.body(call.request, self._settings)
+            if len(samples) > 1:
+                body["n"] = len(samples)
             async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
                 try:
                     async with (
@@ -193,11 +191,11 @@ class EndpointBackbone:
             log.info(
                 "%s: %s; attempt %d in %.1f s", self._settings.name, refusal.message, call.requests + 1, pause
             )
-            await is_set_within(pause, self._stop)
+            await is_set_within(pause, self._stop)  # the pause, unless the run ends before
 
-    async def _sample(self, request: Request) -> Reply:
+    async def _complete_in_group(self, request: Request) -> Reply:
         """Answer one of the samples that are sent together; one that the endpoint leaves out is sent by itself."""
-        key = request_digest(replace(request, sample=0))
+        key = request_digest(replace(request, sample=0))  # the same for all samples of a request
         group = self._groups.setdefault(key, _Group())
         index = len(group.requests)
         group.requests.append(request)
@@ -206,9 +204,10 @@ class EndpointBackbone:
         if len(group.requests) == self._max_samples:
             del self._groups[key]
             group.is_full.set()
-        await asyncio.shield(group.sending)
-        alone = _Group([request])
-        return group.replies[index] if index < len(group.replies) else await self.complete(request, alone)
+        await asyncio.shield(group.sending)  # if this sample is cancelled, the others are sent nevertheless
+        if index < len(group.replies):
+            return group.replies[index]
+        return await self.complete(request, _Group([request]))
 
     async def _send(self, key: str, group: _Group) -> None:
         """Send the samples that are requested within a moment; an endpoint that answers one only gets no more `n`."""
@@ -221,7 +220,7 @@ class EndpointBackbone:
 
     @asynccontextmanager
     async def _turn(self, call: _Call) -> AsyncIterator[None]:
-        """Wait until a request may be sent: until the endpoint answered GET /models and a first request (`Pilot`)."""
+        """Wait until a request may be sent: not before GET /models and one single request (`Pilot`) were answered."""
         self._raise_if_over()
         call.requests += 1
         loop = asyncio.get_running_loop()
@@ -229,7 +228,7 @@ class EndpointBackbone:
         await self._require_responsive()
         async with self._pilot.turn():
             self._raise_if_over()
-            call.sent_at = call.sent_at or loop.time()
+            call.sent_at = call.sent_at or loop.time()  # of the call's first request
             yield
 
     def _replied(self, call: _Call, replies: Sequence[Reply]) -> list[Reply]:
@@ -239,9 +238,11 @@ class EndpointBackbone:
         self._pilot.answered()
         seconds = asyncio.get_running_loop().time() - call.sent_at
         tier = replies[0].call.tier or call.request.tier
+        retries = call.requests - 1
+        shares = with_shares(replies[: len(call.samples)])
         return [
-            self.reply(reply, request_key(self.identity, sample), tier, seconds, call.requests - 1)
-            for reply, sample in zip(with_shares(replies[: len(call.samples)]), call.samples, strict=False)
+            self.reply(reply, request_key(self.identity, sample), tier=tier, seconds=seconds, retries=retries)
+            for reply, sample in zip(shares, call.samples, strict=False)  # the last samples may lack a reply
         ]
 
     async def _require_responsive(self) -> None:
@@ -255,7 +256,7 @@ class EndpointBackbone:
             )
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         finally:
-            self._raise_if_over()
+            self._raise_if_over()  # this error, unless another one ended the run before
 
     async def _ask_for_models(self) -> None:
         with suppress(TooLongAnswerError):
@@ -300,11 +301,11 @@ class EndpointBackbone:
         return answer
 
     def read(self, answer: HttpAnswer) -> list[Reply]:
-        """Read the replies in an answer, one per sample; their calls have no key and no time yet."""
+        """Read the replies in an answer, one per sample; `reply` adds the key and the time of their calls."""
         self._probe.answered()
         # What the model wrote counts as its reply, also where the endpoint refused to pass it on.
         if (generation := failed_generation(answer.status, answer.text)) is not None:
-            return [Reply(storable(generation), bill_of("", Usage(), ""))]
+            return [Reply(storable(generation), bill_of(model="", usage=Usage(), tier=""))]
         try:
             replies = self._format.answer(self._accepted(answer).text)
             return [self._access.without_secrets(reply) for reply in replies]
@@ -332,9 +333,11 @@ class EndpointBackbone:
         model = answer.call.model or self._settings.model
         call = replace(answer.call, request=key, model=model, seconds=seconds, retries=retries, tier=tier)
         call = priced(call, self._settings)
-        # The endpoint's own cost counts; but 0 may mean that it counts none, so the prices of the settings come first.
+        # A cost that the endpoint reports replaces the cost at the prices of the settings; but 0 does not, unless the
+        # call costs nothing at these prices either, or they are unknown: the endpoint may not count costs at all.
         usd = answer.call.cost_usd
-        if usd or (usd == 0 and not call.cost_usd):
+        is_free = usd == 0 and not call.cost_usd
+        if usd or is_free:
             call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return replace(answer, call=call)
@@ -345,8 +348,8 @@ class EndpointBackbone:
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
         prompt = request_key(self.identity, call.request)
-        requests = call.requests - (call.flex.refusals if call.flex else 0)
-        decision = self._retry_policy.decide(refusal, prompt, requests, now)
+        waits_for_capacity = call.flex.refusals if call.flex else 0  # which are no retries to the policy
+        decision = self._retry_policy.decide(refusal, prompt, call.requests - waits_for_capacity, now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
@@ -357,8 +360,9 @@ class EndpointBackbone:
             return decision.pause_s
         reason = self._access.clean(refusal.message).rstrip(".")
         message = self.message(f"{reason}. {decision.advice}".rstrip())
-        # The same question can be answered once the key or the quota is corrected.
-        transient = refusal.transient or (not decision.fatal and refusal.kind in ("access", "quota"))
+        # Another run can answer the question once the key or the quota is corrected.
+        is_correctable = not decision.fatal and refusal.kind in ("access", "quota")
+        transient = refusal.transient or is_correctable
         error = BackboneError(message, transient=transient, fatal=decision.fatal, retried=True)
         if decision.fatal:
             self._end(error)

@@ -72,16 +72,15 @@ class Connections:
     """
 
     def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk) -> None:
-        # The SDK looks into `httpx` if it is imported: half imported by another thread, as Prefect's, it fails there.
+        # The SDK uses `httpx` where that is imported, and fails while another thread, such as Prefect's, imports it.
         import httpx  # noqa: F401
+        from httpx2 import Limits
 
         # aiohttp takes half the processor time of the SDK's default transport.
-        from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
+        from openai import DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = type(DEFAULT_CONNECTION_LIMITS)(
-            max_connections=max_connections, max_keepalive_connections=max_connections
-        )
+        limits = Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
         timeout = Timeout(None, connect=connect_s)
         self._new_client = partial(
             DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
@@ -123,20 +122,18 @@ class Connections:
             return await answer_in(response, MAX_FILE_BYTES)
 
     async def _headers(self) -> dict[str, str]:
-        """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
+        """Return the headers of a request in lower case: those of the SDK with the key, replaced by the settings'."""
         configured = await self._access.all_headers()
         key = ""
-        if configured.get("authorization", "").startswith(BEARER):  # any other is sent as it is
+        # A bearer token is the SDK's key, which it sends as its provider demands; another scheme is sent as it is.
+        if configured.get("authorization", "").startswith(BEARER):
             key = configured.pop("authorization").removeprefix(BEARER)
         self._sdk.api_key = key or "none"
-        headers = {
-            name.lower(): value
-            for name, value in {**self._sdk.auth_headers, **self._sdk.default_headers}.items()
-            if isinstance(value, str)
-        }
+        sdk_headers = {**self._sdk.auth_headers, **self._sdk.default_headers}
+        headers = {name.lower(): value for name, value in sdk_headers.items() if isinstance(value, str)}
         if not key:
             headers.pop("authorization", None)
-        headers.pop("content-type", None)
+        headers.pop("content-type", None)  # `post` sets it
         return headers | {"accept-encoding": ", ".join(_PACKED)} | configured
 
     async def close(self) -> None:

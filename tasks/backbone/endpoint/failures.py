@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,7 +54,7 @@ _NO_THOUGHTS = re.compile(
 """Messages of endpoints that demand the thoughts of earlier turns with tool calls: of Gemini, Kimi, DeepSeek, LiteLLM
 and Anthropic."""
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
-_COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
+_COME_BACK = re.compile(r"(?:try again|retry) in (?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
 MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
@@ -119,15 +120,16 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
+    codes = {str(error.get("code")), str(error.get("type"))}
     text = _message(error, body)
     short_text = text if len(text) <= 300 else f"{text[:297]}..."
-    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {short_text}"
-    wait = retry_after(headers, text)
-    codes = {str(error.get("code")), str(error.get("type"))}
+    shown_status = f"{status}" if code in ("", str(status)) else f"{status} {code}"
+    message = f"HTTP {shown_status}: {short_text}"
+    wait_s = retry_after(headers, text)
     key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
-    is_exhausted = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
+    is_exhausted = status in (403, 429) and wait_s is None and _QUOTA_WORDS.search(message)
     if status == 402 or codes & _QUOTA_CODES or is_exhausted or _NO_CREDIT.search(message):
         advice = f"The quota of {key} is used up: add credit or raise it at the provider."
         return Refusal("quota", message, advice)
@@ -138,12 +140,12 @@ def refusal_of(
     if 300 <= status < 400:
         moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
-    # A body that names a parameter decides, whatever the status: some servers refuse with 500. In an answer that says
-    # to come back, words without a parameter's name decide nothing.
+    # A failure that may pass has the same words in its message as a refusal for good: the message decides nothing then.
     may_pass = status in _RATE_LIMITS or status in _PASSING
     if not may_pass and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
         return Refusal("request", message, _SHORTER)
-    refused = _refused_parameter(error, text, changes, words=not may_pass)
+    # A parameter that the body names decides, whatever the status: some servers refuse it with 500.
+    refused = _refused_parameter(error, text, changes, reads_message=not may_pass)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {changes[refused]}."
         return Refusal("settings", message, advice)
@@ -154,12 +156,12 @@ def refusal_of(
         advice = "It demands the thoughts of earlier turns, which are not sent back: set pipeline.tools=text."
         return Refusal("settings", message, advice)
     if may_pass:
-        return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)
+        return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait_s)
     if status in (404, 405) or "model_not_found" in codes or _NO_MODEL.search(message):
         advice = "Check backbone.model and backbone.base_url (it usually ends in /v1)."
         return Refusal("access", message, advice)
     if status >= 500:
-        return Refusal("server", message, retry_after_s=wait)
+        return Refusal("server", message, retry_after_s=wait_s)
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")
     return Refusal("request", message, "The endpoint does not accept this request as it is.")
@@ -200,9 +202,7 @@ def lacks_capacity(refusal: Refusal) -> bool:
 
 
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
-    """Return the seconds to wait that the headers, or else the message, ask for.
-
-    None if there is no such number or it exceeds `MAX_PLAUSIBLE_WAIT_S`.
+    """Return the seconds to wait that the headers, or else the message, ask for; None without a plausible number.
 
     >>> retry_after({"retry-after-ms": "1500"})
     1.5
@@ -215,19 +215,15 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         value = headers.get(name)
         if value is None:
             continue
-        try:
+        with suppress(ValueError):
             return _plausible(float(value) * unit)
-        except ValueError:
-            pass
-        try:
+        with suppress(ValueError, OverflowError, OSError):  # no number, but a date
             at = email.utils.parsedate_to_datetime(value).timestamp()
-        except (ValueError, OverflowError, OSError):
-            continue
-        return _plausible(at - (time.time() if now is None else now))
-    match = _COME_BACK.search(message)
-    if match is None:
+            return _plausible(at - (time.time() if now is None else now))
+    come_back = _COME_BACK.search(message)
+    if come_back is None:
         return None
-    spans = _SPAN.findall(match[1])
+    spans = _SPAN.findall(come_back["spans"])  # such as "1m30s"
     try:
         return _plausible(sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans))
     except ValueError:
@@ -255,15 +251,15 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _refused_parameter(
-    error: Mapping[str, Any], text: str, sent: Iterable[str], *, words: bool
+    error: Mapping[str, Any], text: str, sent: Iterable[str], *, reads_message: bool
 ) -> str | None:
-    """Return which of the `sent` parameters an error names: in a field, a location, or, with `words`, its message."""
+    """Return which of the `sent` parameters an error refuses, by its "param", a location, else its message; or None."""
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter:
         first = re.split(r"[.\[]", parameter)[0]
         return first if first in sent else None
-    located = {part for location in _LOCATION.findall(text) for part in re.findall(r"\w+", location)}
-    if located or not words:
+    located = re.findall(r"\w+", " ".join(_LOCATION.findall(text)))
+    if located or not reads_message:
         return next((name for name in sent if name in located), None)
     if "response_format" in text:
         return "response_format" if "response_format" in sent else None
@@ -273,7 +269,7 @@ def _refused_parameter(
 
 
 def _names(message: str, parameter: str) -> bool:
-    """Return whether a message names a parameter as one, and not as a word of the prompt that it quotes."""
+    """Return whether a message names a parameter: the name alone may be a word of the prompt that it quotes."""
     name = re.escape(parameter)
     match = re.search(
         rf"[`'\"]{name}[`'\"]"

@@ -42,7 +42,8 @@ class AdaptiveLimit:
         """Acquire a slot for the block, a retry `ahead` of all others; yield the loop time at which it was acquired."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.appendleft(turn) if ahead else self._waiting.append(turn)
+        add = self._waiting.appendleft if ahead else self._waiting.append
+        add(turn)
         self._admit()
         try:
             await turn
@@ -143,14 +144,14 @@ class Pilot:
         Until the first answer the block holds a lock. A request that has waited `ALONE_S` seconds for it is sent
         without it.
         """
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as lock_holder:
             if not self._answered:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ALONE_S):
-                        await stack.enter_async_context(self._alone)
+                        await lock_holder.enter_async_context(self._alone)
             if self._answered:
                 # Release the lock before the block: other requests need not wait for this one.
-                await stack.aclose()
+                await lock_holder.aclose()
             yield
 
     def answered(self) -> None:

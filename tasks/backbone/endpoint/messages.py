@@ -22,24 +22,26 @@ CACHED = {"type": "ephemeral"}
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body.
 
-    The end of what a request shares with others is marked with `cache_control` if the backbone has a prefix cache.
+    If the backbone has a prefix cache, the ends of what a request shares with others are marked with `cache_control`.
     System messages are joined. A thinking budget that leaves no room for a reply is added to the limit.
     """
-    marked = settings.has_prefix_cache
+    caches = settings.has_prefix_cache
     limit = settings.reply_tokens or REPLY_TOKENS
-    thinking = wire.count(wire.part(settings.extra_body, "thinking"), "budget_tokens") or 0
+    thinking_budget = wire.count(wire.part(settings.extra_body, "thinking"), "budget_tokens") or 0
+    if thinking_budget >= limit:
+        limit += thinking_budget
     conversation = [message for message in request.messages if message.role != "system"]
     body: dict[str, Any] = {
         "model": settings.model,
-        "max_tokens": limit + thinking if thinking >= limit else limit,
-        "messages": list(chain.from_iterable(_sent(message, marked=marked) for message in conversation)),
+        "max_tokens": limit,
+        "messages": list(chain.from_iterable(_sent(message, caches=caches) for message in conversation)),
     }
     if request.tools:
         body["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
             for tool in request.tools
         ]
-    if marked and request.messages[-1].calls:
+    if caches and request.messages[-1].calls:  # the agent's next turn repeats all up to the last result
         body["messages"][-1]["content"][-1]["cache_control"] = CACHED
     system = "\n\n".join(message.content for message in request.messages if message.role == "system")
     if system:
@@ -57,10 +59,10 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     return wire.merged(body, settings.extra_body)
 
 
-def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
+def _sent(message: Message, *, caches: bool) -> Iterator[dict[str, Any]]:
     """Yield a message as the protocol has it: the results of its tool calls are one message of the user."""
     if not message.calls:
-        yield {"role": message.role, "content": _blocks(message) if marked else message.content}
+        yield {"role": message.role, "content": _blocks(message) if caches else message.content}
         return
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []
     used = [
@@ -73,11 +75,10 @@ def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
         for call in message.calls
     ]
     yield {"role": message.role, "content": [*text, *used]}
-    results = [
-        {"type": "tool_result", "tool_use_id": call.id, "content": call.result or ""}
-        | ({"is_error": True} if call.error else {})
-        for call in message.calls
-    ]
+    results = []
+    for call in message.calls:
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": call.result or ""}
+        results.append({**result, "is_error": True} if call.error else result)
     yield {"role": "user", "content": results}
 
 
@@ -112,7 +113,7 @@ def answer_of(text: str) -> list[Reply]:
     """
     content = wire.object_in(text, "message")
     if content.get("type") == "error" or (content.get("error") and not content.get("content")):
-        raise wire.RefusedInBodyError(content.get("error"), 500)
+        raise wire.RefusedInBodyError(content.get("error"), status=500)
     reason = content.get("stop_reason")
     if not isinstance(content.get("content"), list) or not reason:
         raise wire.GarbledAnswerError("the answer is no message that has ended")

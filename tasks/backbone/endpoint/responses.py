@@ -39,7 +39,9 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body["max_output_tokens"] = settings.reply_tokens
     if (reply_format := wire.response_format(request, settings)) is not None:
         schema = reply_format.pop("json_schema", {})
-        body["text"] = {"format": reply_format | schema}
+        body["text"] = {
+            "format": reply_format | schema
+        }  # this API has no object "json_schema" around the schema
     fields = wire.tier_fields(request) | wire.cache_key_fields(request, settings)
     return wire.merged(body | fields, settings.extra_body)
 
@@ -49,12 +51,11 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        arguments = wire.arguments_text(call.arguments)
         yield {
             "type": "function_call",
             "call_id": call.id,
             "name": wire.tool_name(call.name),
-            "arguments": arguments,
+            "arguments": wire.arguments_text(call.arguments),
         }
     for call in message.calls:
         yield {"type": "function_call_output", "call_id": call.id, "output": call.result or ""}
@@ -102,13 +103,14 @@ def answer_of(body: str) -> list[Reply]:
             commentary += text
         else:
             final_answer += text
-    reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
-    filtered = wire.FILTERED if reason == "content_filter" else ""
-    thought = "\n\n".join(filter(None, (*thoughts, commentary)))
+    is_incomplete = status == "incomplete"
+    reason = wire.part(content, "incomplete_details").get("reason")
+    is_filtered = is_incomplete and reason == "content_filter"
+    all_thoughts = "\n\n".join(filter(None, (*thoughts, commentary)))
     reply = Reply(
-        storable(with_thoughts(thought, filtered or final_answer)),
+        storable(with_thoughts(all_thoughts, wire.FILTERED if is_filtered else final_answer)),
         wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
-        truncated=status == "incomplete" and not filtered,
+        truncated=is_incomplete and not is_filtered,
         calls=tuple(
             wire.tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
             for item in output
@@ -122,9 +124,11 @@ def usage_of(usage: Any) -> Usage:
     """Return the token counts in a response's `usage`."""
     input_tokens = wire.count(usage, "input_tokens")
     cached = wire.count(wire.part(usage, "input_tokens_details"), "cached_tokens")
+    if cached is not None and input_tokens is not None and cached > input_tokens:
+        cached = None  # implausible: it is a part of the input
     return Usage(
         input=input_tokens,
-        cached_input=cached if cached is None or input_tokens is None or cached <= input_tokens else None,
+        cached_input=cached,
         output=wire.count(usage, "output_tokens"),
         reasoning=wire.count(wire.part(usage, "output_tokens_details"), "reasoning_tokens"),
         cache_write=wire.count(wire.part(usage, "input_tokens_details"), "cache_write_tokens"),

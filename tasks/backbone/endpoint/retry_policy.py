@@ -33,10 +33,11 @@ def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
 
     The time of a request counts from the last answer to a request that was sent before it (`limiter.Queue`).
     """
-    asked = MAX_RETRY_AFTER_S if asked_to_wait else 0.0
-    pauses = (max(asked, min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)) for n in range(settings.retries))
-    waits = 0.0 if settings.tier == STANDARD else settings.flex_wait_s
-    return (settings.retries + 1) * settings.timeout_s + sum(pauses) + waits
+    least_pause_s = MAX_RETRY_AFTER_S if asked_to_wait else 0.0
+    usual_pauses_s = [min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n) for n in range(settings.retries)]
+    pauses_s = sum(max(least_pause_s, pause_s) for pause_s in usual_pauses_s)
+    capacity_wait_s = 0.0 if settings.tier == STANDARD else settings.flex_wait_s
+    return (settings.retries + 1) * settings.timeout_s + pauses_s + capacity_wait_s
 
 
 def longest_call(settings: BackboneSettings) -> str:
@@ -52,7 +53,7 @@ def longest_call(settings: BackboneSettings) -> str:
 class RetryDecision:
     """What follows a failed request."""
 
-    pause_s: float | None  # seconds until the next request of the call; None: there is none
+    pause_s: float | None = None  # seconds until the next request of the call; None: there is none
     advice: str = ""  # what the user can do; only without another request
     fatal: bool = False  # whether the run ends
 
@@ -86,7 +87,10 @@ class RetryPolicy:
 
         `prompt` is the key of the request, `requests` how many the call has sent, `now` a time of the loop's clock.
         """
-        self._answered = self._answered or refusal.kind not in ("connection", "timeout")
+        self._answered = self._answered or refusal.kind not in (
+            "connection",
+            "timeout",
+        )  # which are no answers
         is_garbled = refusal.kind == "garbled"
         if not is_garbled or refusal.message not in self._garbled:
             self._garbled.clear()
@@ -98,27 +102,27 @@ class RetryPolicy:
             # Once a request was answered, a refusal may concern its prompt alone: only several end the run.
             ends_run = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
             advice = _sentences(refusal.advice, KEPT) if ends_run else refusal.advice
-            return RetryDecision(None, advice, fatal=ends_run)
+            return RetryDecision(advice=advice, fatal=ends_run)
         if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:
-            unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
-            return RetryDecision(None, _sentences(unread, refusal.advice, KEPT), fatal=True)
+            reason = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
+            return RetryDecision(advice=_sentences(reason, refusal.advice, KEPT), fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
             wait = counted(round(refusal.retry_after_s / 60), "minute")
             advice = f"It asks to wait {wait}: run the same command again then."
-            return RetryDecision(None, advice, fatal=True)
+            return RetryDecision(advice=advice, fatal=True)
         if not refusal.transient:
-            return RetryDecision(None, refusal.advice)
-        over = requests > self._retries
+            return RetryDecision(advice=refusal.advice)
+        was_last_try = requests > self._retries
         if not self._answered:
-            silent_s = now - (now if self._began is None else self._began)
-            given_up = over and requests > 1  # one lost connection says little of the endpoint
+            silent_s = 0.0 if self._began is None else now - self._began
+            given_up = was_last_try and requests > 1  # one lost connection says little of the endpoint
             unreachable = refusal.kind == "connection" and (given_up or silent_s >= UNREACHABLE_S)
             if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
-                never = f"It has not answered one request in {silent_s:.0f} s."
-                return RetryDecision(None, _sentences(never, refusal.advice, KEPT), fatal=True)
-        if over:
-            tried = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
-            return RetryDecision(None, _sentences(tried, refusal.advice))
+                reason = f"It has not answered one request in {silent_s:.0f} s."
+                return RetryDecision(advice=_sentences(reason, refusal.advice, KEPT), fatal=True)
+        if was_last_try:
+            reason = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
+            return RetryDecision(advice=_sentences(reason, refusal.advice))
         return RetryDecision(self._pause(refusal, requests, now))
 
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
@@ -126,7 +130,7 @@ class RetryPolicy:
         jitter = random.uniform(0.5, 1.0)
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
         if refusal.retry_after_s is not None:
-            # Refused again, it has asked for too little: nothing, or milliseconds, while others take the quota.
+            # After a second refusal the wait that the endpoint asks for may be too short, such as milliseconds.
             return refusal.retry_after_s if requests == 1 else max(refusal.retry_after_s, pause)
         if self._answered or self._began is None or refusal.kind != "connection":
             return pause

@@ -42,36 +42,37 @@ def bill_of(model: Any, usage: Usage, tier: str, cost_usd: float | None = None) 
 
 
 def with_shares(replies: Sequence[Reply]) -> list[Reply]:
-    """Return the replies of one answer with the shares of its bill, which all of them have as a whole.
+    """Return the replies of one answer, each with its share of the bill of the answer instead of the whole bill.
 
     The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
     """
     bill = replies[0].call
-    usd = None if bill.cost_usd is None else bill.cost_usd / len(replies)
-    calls = [
-        replace(bill, usage=_share(bill.usage, index, len(replies)), cost_usd=usd)
-        for index in range(len(replies))
-    ]
+    count = len(replies)
+    usd = None if bill.cost_usd is None else bill.cost_usd / count
+    calls = [replace(bill, usage=_share(bill.usage, index, count), cost_usd=usd) for index in range(count)]
     return [replace(reply, call=call) for reply, call in zip(replies, calls, strict=True)]
 
 
 def _share(usage: Usage, index: int, count: int) -> Usage:
-    """Return the part of the tokens that one of several replies counts, by its index.
+    """Return the part of the tokens that one of `count` replies counts, by its index.
 
     >>> shares = [_share(Usage(input=90, output=11), index, 2) for index in (0, 1)]
     >>> [(share.input, share.output) for share in shares]
     [(90, 6), (0, 5)]
     """
 
-    def divided(tokens: int | None) -> int | None:
+    def part_of(tokens: int | None) -> int | None:
+        # the first replies count the remainder, one token each
         return None if tokens is None else tokens // count + (index < tokens % count)
 
-    share = replace(usage, output=divided(usage.output), reasoning=divided(usage.reasoning))
+    share = replace(usage, output=part_of(usage.output), reasoning=part_of(usage.reasoning))
     if index == 0:
         return share
-    # what the first reply alone counts
-    once = {name: 0 for name in ("input", "cached_input", "cache_write") if getattr(usage, name) is not None}
-    return replace(share, **once)
+    # The first reply counts all of the prompt. What is unknown stays unknown, None.
+    prompt = {
+        name: 0 for name in ("input", "cached_input", "cache_write") if getattr(usage, name) is not None
+    }
+    return replace(share, **prompt)
 
 
 def tier_of(content: Mapping[str, Any]) -> str:
@@ -266,16 +267,17 @@ def public_url(settings: BackboneSettings) -> str:
 def identity_of(settings: BackboneSettings) -> dict[str, Any]:
     """Return the settings that determine a reply: model, endpoint and sampling, without those in `SENT_ONLY`.
 
-    The name is left out: two names for the same model share their cached replies. An epoch, a reasoning effort and a
-    missing system role are in it where there is one, so that keys without one are what they always were. The reply
-    format is left out: it is in the request's messages and schema.
+    The name is left out: two names for the same model share their cached replies. The reply format is left out: it is
+    in the request's messages and schema.
     """
     optional = {
         "epoch": settings.epoch,
         "reasoning_effort": settings.reasoning_effort,
         "system_role": None if settings.system_role else False,
     }
-    return {name: value for name, value in optional.items() if value is not None} | {
+    # left out where they are not set: the cache keys from before these settings existed stay valid
+    identity = {name: value for name, value in optional.items() if value is not None}
+    return identity | {
         "kind": settings.kind,
         "model": settings.model,
         "base_url": address_of(settings),

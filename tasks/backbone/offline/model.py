@@ -30,8 +30,8 @@ from tasks.core.records import ColumnName
 
 VERSION = 9
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
-FREE = Usage(input=0, cached_input=0, output=0, reasoning=0)
-"""Tokens of every call."""
+NO_TOKENS = Usage(input=0, cached_input=0, output=0, reasoning=0)
+"""Usage of every call."""
 
 _KEYWORDS = ("SELECT", "DISTINCT", "COUNT", "SUM", "AVG", "MIN", "MAX", "JOIN", "WHERE", "NOT IN", "LIKE", "GROUP BY",
              "HAVING", "ORDER BY", "DESC", "LIMIT")  # fmt: skip
@@ -52,40 +52,42 @@ class OfflineBackbone:
         return {"kind": "offline", "model": "offline", "version": VERSION}
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request; it takes milliseconds and never waits."""
+        """Answer one request: as an agent's turn if it has tools, or if its prompt describes actions."""
         started = time.perf_counter()
-        has_actions = Heading.ACTIONS in sections_of(request.messages)
-        text, calls = act(request) if request.tools or has_actions else (answer(request), ())
+        is_agent = bool(request.tools) or Heading.ACTIONS in sections_of(request.messages)
+        text, tool_calls = act(request) if is_agent else (answer(request), ())
         seconds = time.perf_counter() - started
         key = request_key(self.identity, request)
-        call = Call(key, "offline", FREE, cached=False, seconds=seconds, cost_usd=0.0)
-        return Reply(text, call, calls=calls)
+        call = Call(key, model="offline", usage=NO_TOKENS, cached=False, seconds=seconds, cost_usd=0.0)
+        return Reply(text, call, calls=tool_calls)
 
 
 def answer(request: Request) -> str:
-    """Return the reply to a request: a JSON object with the keys that are asked for, or text where that is asked for.
+    """Return the reply: a JSON object with the keys that the request names, else the text that a heading asks for.
 
-    Without keys or a known heading of a text, the reply has the key "sql". A prompt without a schema or a question gets
-    an empty reply of the requested kind, never an exception.
+    If neither is known here, it is a JSON object with the key "sql". A prompt without a schema or a question gets an
+    empty reply, never an exception.
     """
     sections = sections_of(request.messages)
     prompt = read_prompt(request.messages)
-    keys = [key for key in keys_of(request, sections) if key in ANSWERED]
-    text = next((_TEXTS[heading] for heading in _TEXTS if heading in sections), None)
-    if text and not keys:
-        return text(prompt)
-    return json.dumps({key: ANSWERED[key](prompt) for key in keys or ["sql"]}, ensure_ascii=False)
+    keys = [key for key in keys_of(request, sections) if key in JSON_VALUES]
+    write_text = next((write for heading, write in FREE_TEXTS.items() if heading in sections), None)
+    if write_text and not keys:
+        return write_text(prompt)
+    reply = {key: JSON_VALUES[key](prompt) for key in keys or ["sql"]}
+    return json.dumps(reply, ensure_ascii=False)
 
 
 def _sql(prompt: Prompt) -> str:
     """Return the query that a prompt asks for.
 
-    Of several to select from, it is the last of those with the least odd result. A query with feedback that is no
-    failure is repeated: to read the question again would give the same one.
+    If one of several attempts is to be selected, it is the one with the least surprising result, the last of equals.
     """
-    if prompt.selects and not all(attempt.failed for attempt in prompt.attempts):
+    some_ran = not all(attempt.failed for attempt in prompt.attempts)
+    if prompt.selects and some_ran:
         return min(reversed(prompt.attempts), key=lambda attempt: attempt.surprise).sql.strip()
     if prompt.feedback and prompt.current_sql and not prompt.attempts:
+        # The feedback is no database error, which would be an attempt: a new query would be the same as this one.
         return prompt.current_sql
     return Reader(prompt).query()
 
@@ -103,15 +105,16 @@ def _reason(prompt: Prompt) -> str:
 
 
 def _named_columns(prompt: Prompt) -> list[ColumnName]:
-    """Return the columns of the reader's own query, of earlier links, of the question, and of these tables' keys."""
+    """Return the columns that the question needs, in the order of the schema; [] if the reader writes no query."""
     reader = Reader(prompt)
     if not reader.query():
         return []
     mentioned = [mention.column for mention in reader.mentions if mention.column]
-    tables = {*reader.tables, *(mention.table for mention in reader.mentions)}
-    keys = [column for join in prompt.schema.joins for column in (join.child, join.parent)]
-    columns = {*reader.columns, *prompt.linked, *mentioned, *(key for key in keys if key.table in tables)}
-    return [column for column in prompt.schema.samples if column in columns]
+    tables = {*reader.query_tables, *(mention.table for mention in reader.mentions)}
+    key_columns = [column for join in prompt.schema.joins for column in (join.child, join.parent)]
+    keys = [column for column in key_columns if column.table in tables]
+    needed = {*reader.query_columns, *prompt.linked, *mentioned, *keys}
+    return [column for column in prompt.schema.columns if column in needed]
 
 
 def _keywords(prompt: Prompt) -> list[str]:
@@ -126,28 +129,30 @@ def _conditions(prompt: Prompt) -> list[str]:
 
 
 def _descriptions(prompt: Prompt) -> dict[str, str]:
-    """Return a sentence for each column to describe, made of its name and samples."""
+    """Return a sentence by column name, for the columns that the prompt names for this, else for all of them."""
     samples = {column.column: texts for column, texts in prompt.schema.samples.items()}
     sentences = {}
     for name in prompt.described or samples:
-        values = ", ".join(text[:40] for text in dict.fromkeys(samples.get(name, [])[:3]))
+        first_samples = dict.fromkeys(samples.get(name, [])[:3])  # up to three, equal ones once
+        values = ", ".join(text[:40] for text in first_samples)
         words = name.replace("_", " ")
         sentences[name] = f"The {words}, such as {values}." if values else f"The {words}."
     return sentences
 
 
 def _alignment(prompt: Prompt) -> list[dict[str, str | None]]:
-    """Return which table or column each token of the question names."""
+    """Return which table or column each token of the question names, None for neither, as DAC's prompt asks."""
     reader = Reader(prompt)
-    names: dict[int, tuple[str, str]] = {}
+    items: list[dict[str, str | None]]
+    items = [{"token": token.text, "schema": None, "type": None} for token in reader.tokens]
     for mention in reader.mentions:
-        name = (str(mention.column), "col") if mention.column else (mention.table, "tbl")
-        names |= dict.fromkeys(range(mention.start, mention.end), name)
-    pairs = ((token, *names.get(index, (None, None))) for index, token in enumerate(reader.tokens))
-    return [{"token": token.text, "schema": schema, "type": kind} for token, schema, kind in pairs]
+        for item in items[mention.start : mention.end]:
+            item["schema"] = str(mention.column) if mention.column else mention.table
+            item["type"] = "col" if mention.column else "tbl"
+    return items
 
 
-ANSWERED: Mapping[str, Callable[[Prompt], object]] = {
+JSON_VALUES: Mapping[str, Callable[[Prompt], object]] = {
     "sql": _sql,
     "better": _better,
     "tables": lambda prompt: list(dict.fromkeys(column.table for column in _named_columns(prompt))),
@@ -157,21 +162,20 @@ ANSWERED: Mapping[str, Callable[[Prompt], object]] = {
     "descriptions": _descriptions,
     "alignment": _alignment,
 }
-"""Values of a JSON object by key."""
-_TEXTS: Mapping[Heading, Callable[[Prompt], str]] = {
+"""What writes the value of each key of a JSON object."""
+FREE_TEXTS: Mapping[Heading, Callable[[Prompt], str]] = {
     Heading.QUERY: lambda prompt: _sql(prompt).removeprefix("SELECT").strip(),
     Heading.RESPONSE: lambda prompt: _sql(replace(prompt, selects=True)),
     Heading.REPLY: _reason,
 }
-"""Free text by the heading that it is written under."""
-
+"""What writes free text, by the heading in the prompt that asks for it."""
 
 MAX_TRIES = 3
 """Queries that are run before one is submitted."""
 TABLES_PER_CALL = 2
 MAX_TABLES = 16
 """Tables whose columns are read."""
-NOTHING = "SELECT 1"
+NO_QUERY = "SELECT 1"
 """What is run where the reader writes no query."""
 
 _RESULT = re.compile(r"^### Result of (\w+)\n(.*?)(?=^### Result of |\Z)", re.MULTILINE | re.DOTALL)
@@ -180,59 +184,61 @@ _PART = re.compile(r"^(Sample values|Foreign keys|Column descriptions):$", re.MU
 
 
 def act(request: Request) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return text and tool calls of the next turn; fenced actions are in the text."""
+    """Return text and tool calls of an agent's next turn; without tools in the request, the text has fenced actions."""
     calls = tuple(_next_calls(request.messages))
     if request.tools:
         return "", calls
     actions = []
     for call in calls:
         arguments = json.loads(call.arguments)
-        actions.append(f"```{call.name}\n{arguments.get('sql', call.arguments)}\n```")
+        content = arguments.get("sql", call.arguments)  # a query is written bare, other arguments as JSON
+        actions.append(f"```{call.name}\n{content}\n```")
     return "\n".join(actions), ()
 
 
 def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
     """Yield an agent's next tool calls: list the tables, read their columns, then try a SQL or submit it."""
-    done = {call.name: call for call in _executed(messages)}
+    executed = {call.name: call for call in _executed_calls(messages)}  # the last call of each tool
     last_message = messages[-1]
     last_text = (last_message.calls[-1].result or "") if last_message.calls else last_message.content
     must_submit = "call submit now" in last_text  # the agent's prompt says so at the last turn
-    if Heading.SCHEMA in sections_of(messages) or must_submit or "columns" in done:
-        yield _query(_prompt(messages), must_submit=must_submit)
-    elif "tables" not in done:
-        yield _call("tables")
+    knows_schema = Heading.SCHEMA in sections_of(messages) or "columns" in executed
+    if knows_schema or must_submit:
+        yield _run_or_submit(_prompt_of_agent(messages), must_submit=must_submit)
+    elif "tables" not in executed:
+        yield _tool_call("tables")
     else:
-        tables = [plain_name(name) for name in _TABLE.findall(done["tables"].result or "")][:MAX_TABLES]
+        listing = executed["tables"].result or ""
+        tables = [plain_name(name) for name in _TABLE.findall(listing)][:MAX_TABLES]
         for start in range(0, len(tables), TABLES_PER_CALL):
-            yield _call("columns", tables=tables[start : start + TABLES_PER_CALL])
+            yield _tool_call("columns", tables=tables[start : start + TABLES_PER_CALL])
 
 
-def _query(prompt: Prompt, *, must_submit: bool) -> ToolCall:
+def _run_or_submit(prompt: Prompt, *, must_submit: bool) -> ToolCall:
     """Return the query to run next, or to submit."""
     tried = {attempt.sql: attempt for attempt in prompt.attempts}
     best = min(reversed(tried.values()), key=lambda attempt: attempt.surprise, default=None)
-    sql = (not tried and prompt.current_sql) or Reader(prompt).query() or NOTHING
+    sql = (not tried and prompt.current_sql) or Reader(prompt).query() or NO_QUERY
     if best and (must_submit or best.surprise == 0 or len(tried) >= MAX_TRIES or sql in tried):
-        return _call("submit", sql=best.sql)
-    return _call("submit" if must_submit else "run_sql", sql=sql)
+        return _tool_call("submit", sql=best.sql)
+    return _tool_call("submit" if must_submit else "run_sql", sql=sql)
 
 
-def _prompt(messages: Sequence[Message]) -> Prompt:
-    """Return the question with the database as the opening and the tools show it.
-
-    The queries that were run are its attempts.
-    """
-    done = _executed(messages)
-    described = [call.result or "" for call in done if call.name == "columns" and not call.error]
-    # as the schema's sections of a prompt, which `read_prompt` reads
+def _prompt_of_agent(messages: Sequence[Message]) -> Prompt:
+    """Return an agent's conversation as one prompt: the question, the schema so far, and the queries that were run."""
+    executed = _executed_calls(messages)
+    described = [call.result or "" for call in executed if call.name == "columns" and not call.error]
+    # written as the schema sections of a prompt, which `read_prompt` reads
     schema = "\n\n".join("### Schema\n" + _PART.sub(r"### \1", result) for result in described)
+    # the instructions and the question
     opening = [message for message in messages if message.role != "assistant"][:2]
     prompt = read_prompt((*opening, Message("user", schema)) if schema else opening)
-    tried = (Attempt(_sql_of_call(call), call.result or "") for call in done if call.name == "run_sql")
-    return replace(prompt, attempts=tuple(tried), selects=False)
+    queries = [call for call in executed if call.name == "run_sql"]
+    attempts = tuple(Attempt(_sql_of_call(call), call.result or "") for call in queries)
+    return replace(prompt, attempts=attempts, selects=False)
 
 
-def _executed(messages: Sequence[Message]) -> list[ToolCall]:
+def _executed_calls(messages: Sequence[Message]) -> list[ToolCall]:
     """Return the tool calls of a conversation with their results, native ones or fenced actions."""
     done = [call for message in messages for call in message.calls]
     for reply, results in pairwise(messages):
@@ -250,5 +256,5 @@ def _sql_of_call(call: ToolCall) -> str:
     return str(content.get("sql", "")) if isinstance(content, dict) else ""
 
 
-def _call(name: str, **arguments: object) -> ToolCall:
+def _tool_call(name: str, **arguments: object) -> ToolCall:
     return ToolCall(name, json.dumps(arguments, ensure_ascii=False))

@@ -6,10 +6,11 @@ that is read; a test compares the headings of each template with it.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import ColumnName
@@ -20,13 +21,13 @@ _NAME = (
     r"|(?<![^\s(),.:;=`\"\[\]])[^\s(),.:;=`\"\[\]]++)"
 )
 _VALUE = r"(?:'(?:[^']|'')*+'|<\d+ bytes>|[^\s|,()']+)"
-_LITERAL = re.compile(r"(?<!')'((?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|([^\s|,\[\]'][^|,\[\]]*)")
+_LITERAL = re.compile(r"(?<!')'(?P<text>(?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|(?P<bare>[^\s|,\[\]'][^|,\[\]]*)")
 _ROW = re.compile(rf"^(?:#\s*+)?(?:view ++(?=\S))?({_NAME})\s*+\((.*)\)\s*+$")
 _ROW_COLUMN = re.compile(rf"({_NAME})(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
 _TABLE = re.compile(rf"^(?:#\s*(?:Table|View):|\s*create\s+table)\s*({_NAME})", re.IGNORECASE)
 _CONSTRAINT = re.compile(r"^\s*(?:primary\s+key|(?:constraint\s+\S+\s+)?foreign\s+key)\b", re.IGNORECASE)
 _COLUMN = re.compile(rf"^\s*\(?({_NAME})")
-_EXAMPLES = re.compile(r"(?:, |\| |-- )[Ee]xamples?: (?:\[(.*?)\](?=\),?$|$)|(.*))")
+_EXAMPLES = re.compile(r"(?:, |\| |-- )[Ee]xamples?: (?:\[(?P<bracketed>.*?)\](?=\),?$|$)|(?P<bare>.*))")
 _KEY = re.compile(rf"({_NAME})\.\(?({_NAME})(?:,[^)\n]{{0,300}})?\)?\s*(?:->|=)\s*({_NAME})\.\(?({_NAME})")
 _REFERENCES = re.compile(
     rf"foreign\s++key\s*+\(\s*({_NAME})[^)\n]{{0,300}}+\)\s*+references\s++({_NAME})\s*+\(\s*({_NAME})",
@@ -54,33 +55,38 @@ class Join:
 class PromptSchema:
     """Tables, columns with their sample values as text, and foreign keys, in the order of the prompt."""
 
-    samples: dict[ColumnName, list[str]] = field(default_factory=dict)
+    samples: dict[ColumnName, list[str]] = field(default_factory=dict)  # [] for a column without any
     joins: list[Join] = field(default_factory=list)
     heads: dict[ColumnName, str] = field(default_factory=dict)  # first words of columns' descriptions
     dialect: str = SQLITE  # sqlglot's name of the dialect in which queries are written
 
     @property
+    def columns(self) -> Collection[ColumnName]:
+        """All columns."""
+        return self.samples.keys()
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that have columns."""
-        return tuple(dict.fromkeys(name.table for name in self.samples))
+        return tuple(dict.fromkeys(name.table for name in self.columns))
 
     def find(self, column: str, table: str = "") -> list[ColumnName]:
         """Return the columns of a name, compared without case, of one table or of all ("")."""
         return [
             name
-            for name in self.samples
+            for name in self.columns
             if name.column.lower() == column.lower() and table.lower() in ("", name.table.lower())
         ]
 
     def name_of(self, table: str) -> ColumnName:
         """Return the column that names the rows of a table: a name or title, else its first one."""
-        columns = [column for column in self.samples if column.table == table]
+        columns = [column for column in self.columns if column.table == table]
         return next((name for name in columns if {*stems_of(name.column)} & {"nam", "titl"}), columns[0])
 
     def named_in(self, text: str) -> Iterator[ColumnName]:
         """Yield the columns that a text names as `table.column`, with or without quotes."""
         names = {name.strip() for name in re.sub(r"[`\"]", "", text.lower()).split(",")}
-        return (column for column in self.samples if str(column).lower() in names)
+        return (column for column in self.columns if str(column).lower() in names)
 
     def path(self, tables: Sequence[str], goal: str) -> list[Join]:
         """Return the shortest chain of foreign keys from any of the tables to another; [] without one."""
@@ -95,12 +101,13 @@ class PromptSchema:
         return paths.get(goal, [])
 
     def add_column(self, table: str, column: str, values: str = "") -> None:
-        """Add a column, or sample values to a column: the literals in `values`, but for NULL and placeholders in <>."""
+        """Add a column if it is new, and the literals in `values` as its samples, except NULL and `<6 bytes>`."""
         samples = self.samples.setdefault(ColumnName(table, column), [])
-        for match in _LITERAL.finditer(values):
-            bare = (match[2] or "").strip()
-            if match[1] is not None:
-                samples.append(match[1].replace("''", "'"))
+        for literal in _LITERAL.finditer(values):
+            text = literal["text"]
+            bare = (literal["bare"] or "").strip()
+            if text is not None:
+                samples.append(text.replace("''", "'"))
             elif bare and bare.upper() != "NULL" and not bare.startswith("<"):
                 samples.append(bare)
 
@@ -115,17 +122,16 @@ def read_schema(
 ) -> PromptSchema:
     """Read the database sections of a prompt; lines in no known format are passed over.
 
-    `text` has the tables, one per line or one column per line, and at its end the foreign keys if it is M-Schema.
-    `samples` adds values to its columns, `foreign_keys` joins. `descriptions` gives a column its head: the words before
-    the first punctuation or a word such as "of" and "that".
+    `text` has the tables, with all columns in one line or with a line per column. If it is M-Schema, it ends with the
+    foreign keys. Of a column's description only the beginning is kept, up to a punctuation mark or a word like "of".
     """
     schema = PromptSchema(dialect=dialect)
-    text, _, own_keys = text.partition("【Foreign keys】")
-    _read_rows(text, schema)
-    if not schema.samples:  # no table was in one line
-        _read_lines(text, schema)
-    _read_rows(samples, schema, new=False)
-    for key in _KEY.finditer(f"{foreign_keys}\n{own_keys}"):
+    tables, _, keys_of_m_schema = text.partition("【Foreign keys】")
+    _read_table_lines(tables, schema)
+    if not schema.columns:  # no line is a whole table
+        _read_column_lines(tables, schema)
+    _read_table_lines(samples, schema, only_known=True)
+    for key in _KEY.finditer(f"{foreign_keys}\n{keys_of_m_schema}"):
         schema.add_key(*map(plain_name, key.groups()))
     for table, column, description in _DESCRIPTION.findall(descriptions):
         for name in schema.find(plain_name(column), plain_name(table)):
@@ -133,19 +139,19 @@ def read_schema(
     return schema
 
 
-def _read_rows(text: str, schema: PromptSchema, *, new: bool = True) -> None:
-    """Read tables with all their columns in one line; with `new` those that the schema does not have, too."""
+def _read_table_lines(text: str, schema: PromptSchema, *, only_known: bool = False) -> None:
+    """Read lines that have a table with all its columns; `only_known` passes over columns that the schema lacks."""
     for row in filter(None, map(_ROW.match, text.splitlines())):
         for column in _ROW_COLUMN.finditer(row[2]):
             table, name = plain_name(row[1]), plain_name(column[1])
-            if new or schema.find(name, table):
+            if not only_known or schema.find(name, table):
                 schema.add_column(table, name, column[2] or "")
 
 
-def _read_lines(text: str, schema: PromptSchema) -> None:
-    """Read tables with a column in each line: statements that create them, or M-Schema."""
+def _read_column_lines(text: str, schema: PromptSchema) -> None:
+    """Read tables with a line per column: CREATE TABLE statements, or M-Schema."""
     table = ""
-    keys = []
+    keys = []  # added at the end, when the schema has the columns of both tables
     for line in text.splitlines():
         if match := _TABLE.match(line):
             table = plain_name(match[1])
@@ -153,7 +159,8 @@ def _read_lines(text: str, schema: PromptSchema) -> None:
             keys.append((table, *map(plain_name, match.groups())))
         elif table and not _CONSTRAINT.match(line) and (match := _COLUMN.match(line)):
             examples = _EXAMPLES.search(line)
-            schema.add_column(table, plain_name(match[1]), (examples[1] or examples[2]) if examples else "")
+            values = (examples["bracketed"] or examples["bare"]) if examples else ""
+            schema.add_column(table, plain_name(match[1]), values)
     for key in keys:
         schema.add_key(*key)
 
@@ -213,6 +220,8 @@ class Heading(StrEnum):
     ACTIONS = "actions"
 
 
+MAX_CHARACTERS = 4000
+"""Characters of a question, and of its evidence, that are read."""
 UNKNOWN_DATABASE = PromptSchema({ColumnName("t", "a"): []})
 """The database of a query that is asked for without one (DAC's skeleton)."""
 
@@ -291,26 +300,30 @@ def keys_of(request: Request, sections: Sections) -> list[str]:
 
 
 def read_prompt(messages: Sequence[Message]) -> Prompt:
-    """Read a conversation; without any known section the last message as a whole is the question."""
+    """Read a conversation; without any known heading the last message as a whole is the question."""
     sections = sections_of(messages)
-    turns = [_attempts(_split(message)) for message in messages]
+    current_sql = sections.get(Heading.CURRENT_SQL, "")
+    attempts_by_message = [_attempts(_split(message)) for message in messages]
     feedback = sections.get(Heading.FEEDBACK, "").removeprefix("Running the query fails.").strip()
     if _FAILURE.match(feedback):
-        turns.append([Attempt(sections.get(Heading.CURRENT_SQL, ""), feedback)])
-    # A prompt that shows several queries asks for the best of them, or, with reasons why they fail, for a new one.
+        attempts_by_message.append([Attempt(current_sql, feedback)])
+    # A message with several queries asks for the best of them, or, with reasons why they fail, for a new one.
+    has_several = any(len(attempts) > 1 for attempts in attempts_by_message)
     has_reasons = any(heading.startswith("reason ") for heading in sections)
     schema = _schema(messages, sections)
-    linked = " , ".join(sections.get(name, "") for name in (Heading.LINKED_COLUMNS, Heading.LINKED_BEFORE))
-    whole = "" if any(heading in sections for heading in Heading) else sections.get("", "")
+    linked = f"{sections.get(Heading.LINKED_COLUMNS, '')} , {sections.get(Heading.LINKED_BEFORE, '')}"
+    has_headings = any(heading in sections for heading in Heading)
+    message_without_headings = "" if has_headings else sections.get("", "")
+    described = filter(None, sections.get(Heading.DESCRIBED, "").split(", "))
     return Prompt(
-        question=sections.get(Heading.QUESTION, whole)[:4000],
-        evidence=sections.get(Heading.EVIDENCE, "")[:4000],
+        question=sections.get(Heading.QUESTION, message_without_headings)[:MAX_CHARACTERS],
+        evidence=sections.get(Heading.EVIDENCE, "")[:MAX_CHARACTERS],
         schema=schema,
-        attempts=tuple(attempt for attempts in turns for attempt in attempts),
-        selects=any(len(attempts) > 1 for attempts in turns) and not has_reasons,
+        attempts=tuple(chain.from_iterable(attempts_by_message)),
+        selects=has_several and not has_reasons,
         linked=tuple(schema.named_in(linked)),
-        described=tuple(map(plain_name, filter(None, sections.get(Heading.DESCRIBED, "").split(", ")))),
-        current_sql=sections.get(Heading.CURRENT_SQL, ""),
+        described=tuple(map(plain_name, described)),
+        current_sql=current_sql,
         feedback=feedback,
     )
 
@@ -332,29 +345,27 @@ def _attempts(sections: Sections) -> list[Attempt]:
 
 
 def _split(message: Message) -> Sections:
-    """Return the sections of a user's message; the bodies of one heading are joined."""
+    """Return the sections of a user's message, {} for other roles; the bodies of one heading are joined."""
     if message.role != "user":
         return {}
     first, *parts = _HEADING.split(message.content)
-    if not parts and (native := native_sections(first)):
-        return native
+    if not parts and (sections_without_headings := native_sections(first)):
+        return sections_without_headings
     sections = {"": first.strip()}
-    for heading, body in zip(parts[::2], parts[1::2], strict=True):
+    for heading, body in zip(parts[::2], parts[1::2], strict=True):  # headings and bodies alternate
         name = heading.strip().lower()
         sections[name] = f"{sections.get(name, '')}\n{body}".strip()
     return sections
 
 
 def native_sections(text: str) -> Sections:
-    """Return schema, evidence and question of a message in a native layout, by `Heading`; {} of any other.
-
-    The English layouts have the evidence above the question, whose text is the last line.
-    """
+    """Return the sections of a prompt in a layout that text-to-SQL models were trained on; {} if it is in none."""
     if match := _CHINESE.search(text):
         evidence = match["evidence"] or ""
         question = match["question"]
     elif match := _ENGLISH.search(text):
+        # the question is the last line, with the evidence above it
         evidence, _, question = match["question"].rpartition("\n")
     else:
         return {}
-    return {"schema": match["schema"], "evidence": evidence, "question": question}
+    return {Heading.SCHEMA: match["schema"], Heading.EVIDENCE: evidence, Heading.QUESTION: question}

@@ -24,7 +24,7 @@ _TEST = re.compile(
     rf"{_NAME}\s*+(<=|>=|<>|!=|=|<|>|\bLIKE\b|\bIS\b)\s*+('[^'\n]*'|-?\d+(?:\.\d+)?\b|(?:NOT )?NULL\b)"
 )
 _MEANS = re.compile(r"\s(?:refers? to|is the|means)\s")
-_EXTREME = re.compile(r"\b(MAX|MIN)\(([^()]{1,100})\)")
+_EXTREME = re.compile(r"\b(?P<function>MAX|MIN)\((?P<column>[^()]{1,100})\)")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d\d")
 
@@ -53,8 +53,12 @@ _TOP = _words(
 )
 _BOTTOM = _words("lowest smallest fewest youngest shortest earliest lightest cheapest worst slowest")
 _SORTED = _words("sorted sort ordered ranked")
+_DESCENDING = _words("descending decreasing")
+_DISTINCT = _words("different distinct unique once")
 _MAX_WORDS = 6
 """Words of a sample value that is looked for."""
+_REACH = 4
+"""Tokens over which a word such as "more" or "oldest", and a column's name, apply to what follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,9 @@ class Reader:
     """A reader of one question; it keeps the words, columns and tables that the clauses of the query have used."""
 
     prompt: Prompt
-    used: set[int] = field(default_factory=set)
-    columns: list[ColumnName] = field(default_factory=list)
-    tables: list[str] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)  # indices of tokens
+    query_columns: list[ColumnName] = field(default_factory=list)
+    query_tables: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.schema: PromptSchema = self.prompt.schema
@@ -117,73 +121,74 @@ class Reader:
         self.is_loose = any(attempt.is_empty for attempt in self.prompt.attempts)
 
     def query(self) -> str:
-        """Return the query of the question, "" without a question or a schema.
-
-        Each word is used by one clause at most, so the order of these calls matters.
-        """
-        if not self.tokens or not self.schema.samples:
+        """Return the query of the question, "" without a question or a schema."""
+        if not self.tokens or not self.schema.columns:
             return ""
-        order = self._order()
+        # Each word is used by one clause at most, so the order of these calls matters.
+        order_by = self._order_by()
         where = " AND ".join(map(_combined_tests, self._conditions().values()))
-        group = self._group()
-        terms = [group] if group else []
-        select = list(dict.fromkeys([*terms, *self._select()]))
-        select = select or [self._sql(self.schema.name_of(self.subject))]
-        if group and select == [group]:  # nothing else is asked of each group
-            select.append("COUNT(*)")
-        if order.startswith("COUNT") and not group:  # to sort by a count, there must be groups
-            group = next((term for term in select if "(" not in term), "")
-        distinct = "DISTINCT " if {"different", "distinct", "unique", "once"} & {*self.words} else ""
-        clauses = {"FROM": self._from(), "WHERE": where, "GROUP BY": group, "ORDER BY": order}
+        group_by = self._group_by()
+        terms = [group_by, *self._select()] if group_by else self._select()
+        selected = list(dict.fromkeys(terms)) or [self._sql(self.schema.name_of(self.subject))]
+        if selected == [group_by]:  # nothing else is asked of each group
+            selected.append("COUNT(*)")
+        if order_by.startswith("COUNT") and not group_by:  # to sort by a count, there must be groups
+            group_by = next((term for term in selected if "(" not in term), "")  # no aggregate
+        distinct = "" if _DISTINCT.isdisjoint(self.words) else "DISTINCT "
+        clauses = {"FROM": self._from(), "WHERE": where, "GROUP BY": group_by, "ORDER BY": order_by}
         texts = (f"{name} {text}" for name, text in clauses.items() if text)
-        return " ".join([f"SELECT {distinct}{', '.join(select)}", *texts])
+        return " ".join([f"SELECT {distinct}{', '.join(selected)}", *texts])
 
     def _name(self, *parts: str) -> str:
         return ".".join(quoted_if_needed(part, self.schema.dialect) for part in parts)
 
     def _sql(self, column: ColumnName, function: str = "") -> str:
         """Return a column, or an aggregate of it, as SQL; the query names it from now on."""
-        self.columns.append(column)
+        self.query_columns.append(column)
         name = self._name(column.table, column.column) if self.qualifies else self._name(column.column)
         return f"{function}({name})" if function else name
 
     def _from(self) -> str:
         """Return the FROM clause; a table that no foreign key leads to is left out."""
-        self.tables.append(self.subject)
+        self.query_tables.append(self.subject)
         clause = self._name(self.subject)
         mentioned = [mention.table for mention in self.mentions if mention.column is None]
-        for goal in (*mentioned, *(column.table for column in self.columns)):
-            for join in self.schema.path(self.tables, goal):
-                child, parent = (self._name(side.table, side.column) for side in (join.child, join.parent))
-                table = join.parent.table if join.child.table in self.tables else join.child.table
-                self.tables.append(table)
-                clause += f" JOIN {self._name(table)} ON {child} = {parent}"
+        for needed_table in (*mentioned, *(column.table for column in self.query_columns)):
+            for join in self.schema.path(self.query_tables, needed_table):
+                child = self._name(join.child.table, join.child.column)
+                parent = self._name(join.parent.table, join.parent.column)
+                has_child = join.child.table in self.query_tables
+                new_table = join.parent.table if has_child else join.child.table
+                self.query_tables.append(new_table)
+                clause += f" JOIN {self._name(new_table)} ON {child} = {parent}"
         return clause
-
-    # links
 
     @cached_property
     def mentions(self) -> list[Mention]:
-        """Mentions of tables and columns; of those that overlap the best score wins, then a column that was linked."""
-        tables = [claim for table in self.schema.tables for claim in self._claims(stems_of(table), table)]
-        columns = [claim for column in self.schema.samples for claim in self._column_claims(column)]
-        claimed_tables = {claim.table for claim in tables}
-        tables.sort(key=lambda claim: -claim.score)
+        """Mentions of tables and of columns in the order of the question; of those that overlap, only the best."""
+        tables = [found for table in self.schema.tables for found in self._find_name(stems_of(table), table)]
+        columns = [found for column in self.schema.columns for found in self._find_column(column)]
+        linked = self.prompt.linked
+        mentioned_tables = {found.table for found in tables}
+        tables.sort(key=lambda found: -found.score)
+        # of columns with the same score, those that the prompt links come first, then those of mentioned tables
         columns.sort(
-            key=lambda c: (-c.score, c.column not in self.prompt.linked, c.table not in claimed_tables)
+            key=lambda found: (-found.score, found.column not in linked, found.table not in mentioned_tables)
         )
-        spans = [(table.start, table.end) for table in tables]
-        columns = [column for column in columns if (column.start, column.end) not in spans]
-        return sorted((*_apart(tables), *_apart(columns)), key=lambda mention: mention.start)
+        # Words that are a table's name are no column's name.
+        table_spans = [(table.start, table.end) for table in tables]
+        columns = [column for column in columns if (column.start, column.end) not in table_spans]
+        best = (*_without_overlaps(tables), *_without_overlaps(columns))
+        return sorted(best, key=lambda mention: mention.start)
 
-    def _column_claims(self, column: ColumnName) -> Iterator[Mention]:
+    def _find_column(self, column: ColumnName) -> Iterator[Mention]:
         column_stems = [word for word in stems_of(column.column) if word not in stems_of(column.table)]
-        yield from self._claims(column_stems or stems_of(column.column), column.table, column)
+        yield from self._find_name(column_stems or stems_of(column.column), column.table, column)
         name = column.column.lower()
         phrases = [phrase for phrase, meaning in self._meanings if meaning.strip(" `\"'.").lower() == name]
         for phrase in (*phrases, self.schema.heads.get(column, "")):
             stems = [token.stem for token in tokenize(phrase) if token.stem]
-            yield from self._claims(stems, column.table, column)
+            yield from self._find_name(stems, column.table, column)
 
     @cached_property
     def _meanings(self) -> list[tuple[str, str]]:
@@ -191,24 +196,24 @@ class Reader:
         statements = (_MEANS.split(text, maxsplit=1) for text in re.split(r"[;,]", self.prompt.evidence))
         return [(parts[0].strip(), parts[1].strip()) for parts in statements if len(parts) > 1]
 
-    def _claims(
-        self, words: Sequence[str], table: str, column: ColumnName | None = None
+    def _find_name(
+        self, stems: Sequence[str], table: str, column: ColumnName | None = None
     ) -> Iterator[Mention]:
-        """Yield the runs of tokens, with gaps of one at most, that have over half of the `words` of a name.
+        """Yield the runs of tokens, with gaps of one at most, that have over half of the `stems` of a name.
 
         Exactly half of them is enough if the name's last word is one of them, such as "date" for "birth date".
         """
-        runs: list[dict[str, int]] = []
+        runs: list[dict[str, int]] = []  # each has the indices of its tokens by stem
         for index, token in enumerate(self.tokens):
-            if token.stem and token.stem in words:
+            if token.stem and token.stem in stems:
                 if not runs or token.stem in runs[-1] or index - max(runs[-1].values()) > 2:
                     runs.append({})
                 runs[-1][token.stem] = index
         for run in runs:
-            missing = len(words) - len(run)
-            if missing < len(run) or (missing == len(run) and words[-1] in run):
+            found, missing = len(run), len(stems) - len(run)
+            if found > missing or (found == missing and stems[-1] in run):
                 start, end = min(run.values()), max(run.values()) + 1
-                yield Mention(start, end, table, column, len(run) - missing / 4)
+                yield Mention(start, end, table, column, score=found - missing / 4)
 
     @property
     def subject(self) -> str:
@@ -221,11 +226,9 @@ class Reader:
         near = [m for m in self.mentions if 0 <= m.start - start <= reach and m.start not in self.used]
         return min(near, key=lambda mention: mention.column is None, default=None)
 
-    def _is_far(self, column: ColumnName) -> bool:
+    def _is_unmentioned(self, column: ColumnName) -> bool:
         """Return whether nothing of a column's table is mentioned."""
         return all(mention.table != column.table for mention in self.mentions)
-
-    # conditions
 
     def _conditions(self) -> dict[ColumnName, list[str]]:
         """Return the conditions by column: those written in the evidence, then those for values of the question.
@@ -233,16 +236,18 @@ class Reader:
         Words whose meaning in the evidence is a condition count as used.
         """
         conditions: dict[ColumnName, list[str]] = {}
-        for name, operator, value in _TEST.findall(self.prompt.evidence):
+        for name, operator, literal in _TEST.findall(self.prompt.evidence):
             if columns := self.schema.find(name.strip('`"')):
-                column = min(columns, key=self._is_far)
-                conditions.setdefault(column, []).append(self._test(column, operator, value))
+                column = min(columns, key=self._is_unmentioned)  # one of a mentioned table, if there is one
+                conditions.setdefault(column, []).append(self._test(column, operator, literal))
         for phrase, meaning in self._meanings:
-            stems = {token.stem for token in tokenize(phrase)} if _TEST.search(meaning) else set()
-            self.used.update(index for index, token in enumerate(self.tokens) if token.stem in stems - {""})
+            if _TEST.search(meaning):
+                stems = {token.stem for token in tokenize(phrase) if token.stem}
+                self.used.update(index for index, token in enumerate(self.tokens) if token.stem in stems)
         for value in self._values():
-            in_evidence = f"'{value.text}'" in self.prompt.evidence
-            if not in_evidence and (owner := self._column_of(value)):
+            in_evidence = f"'{value.text}'" in self.prompt.evidence  # its condition is there already
+            owner = None if in_evidence else self._column_of(value)
+            if owner:
                 self.used.update(range(value.start, value.end))
                 conditions.setdefault(owner, []).append(self._condition(owner, value))
         return conditions
@@ -264,17 +269,18 @@ class Reader:
 
     def _values(self) -> Iterator[Value]:
         """Yield the values in the question's unused tokens: samples, quoted texts, numbers, capitalised words."""
-        end = 0
+        end = 0  # of the value before
         for start, token in enumerate(self.tokens):
             if start >= end and start not in self.used:
-                is_literal = token.kind in ("single", "double", "number")
-                end = start + (1 if is_literal else self._size_of_value(start))
-                if end > start:
+                is_literal = token.kind in ("single", "double", "number")  # a quoted text is one token
+                size = 1 if is_literal else self._size_of_value(start)
+                end = start + size
+                if size:
                     text = " ".join(token.text for token in self.tokens[start:end])
-                    yield Value(start, end, text, token.kind == "number")
+                    yield Value(start, end, text, is_number=token.kind == "number")
 
     def _size_of_value(self, start: int) -> int:
-        """Return how many words from a token on are a sample value, else are names."""
+        """Return how many words from a token on are a sample value, else capitalised words; 0 if none is."""
         for size in range(_MAX_WORDS, 0, -1):
             text = " ".join(token.text for token in self.tokens[start : start + size])
             if (size > 1 or self.tokens[start].stem) and self._owners(text):
@@ -295,57 +301,59 @@ class Reader:
         year needs one with years where there is one.
         """
         if not value.is_number:
-            columns = self._owners(value.text, is_loose=self.is_loose)
+            holders = self._owners(value.text, is_loose=self.is_loose)
         elif _YEAR.fullmatch(value.text):
-            columns = [c for c, texts in self.schema.samples.items() if _holds_years(c, texts)]
-            columns.sort(key=lambda column: "year" not in stems_of(column.column))
+            holders = [c for c, texts in self.schema.samples.items() if _holds_years(c, texts)]
+            holders.sort(key=lambda column: "year" not in stems_of(column.column))  # those named "year" first
         else:
-            columns = []
-        # mentions that end up to four tokens before the value, or with its first token
-        near = [claim for claim in self.mentions if claim.column and -1 <= value.start - claim.end <= 4]
-        fitting = [claim for claim in near if claim.column in columns or (value.is_number and not columns)]
+            holders = []
+        any_can_hold = value.is_number and not holders
+        # mentions that end some tokens before the value, or with its first token
+        near = [m for m in self.mentions if m.column and -1 <= value.start - m.end <= _REACH]
+        fitting = [mention for mention in near if any_can_hold or mention.column in holders]
         if fitting:
-            mention = min(fitting, key=lambda claim: abs(value.start - claim.end))
-            self.used.update(range(mention.start, mention.end))
-            return mention.column
+            nearest = min(fitting, key=lambda mention: abs(value.start - mention.end))
+            self.used.update(range(nearest.start, nearest.end))
+            return nearest.column
         default = None if value.is_number else self.schema.name_of(self.subject)
-        return min(columns, key=self._is_far, default=default)
+        return min(holders, key=self._is_unmentioned, default=default)
 
     def _condition(self, column: ColumnName, value: Value) -> str:
-        """Return the condition that the words before a value ask for; dates are compared by their beginning."""
-        before = {*self.words[max(value.start - 4, 0) : value.start]}
-        operator = next((operator for operator, words in _OPERATORS.items() if words & before), "=")
+        """Return the condition that the words before a value ask for, "=" without such a word."""
+        words_before = self.words[max(value.start - _REACH, 0) : value.start]
+        operators = [sql for sql, words in _OPERATORS.items() if not words.isdisjoint(words_before)]
+        operator = operators[0] if operators else "="
         text = value.text.replace("'", "''")
         is_date = any(map(_DATE.match, self.schema.samples[column]))
-        if is_date and operator == "=":
+        if is_date and operator == "=":  # the value may be a year or a month
             return self._test(column, "LIKE", f"'{text}%'")
         return self._test(column, operator, text if value.is_number and not is_date else f"'{text}'")
 
-    # the other clauses
-
-    def _order(self) -> str:
-        """Return the ORDER BY term with its LIMIT, by MAX or MIN in the evidence or a word such as "most"; "" for none.
+    def _order_by(self) -> str:
+        """Return the terms of ORDER BY and LIMIT, by MAX or MIN in the evidence or a word such as "most"; "" for none.
 
         Such a word orders by the column mentioned after it, else by age ("oldest", "youngest"), else by the count.
         """
         extreme = _EXTREME.search(self.prompt.evidence)
-        if extreme and (columns := self.schema.find(extreme[2].strip('`" '))):
-            down = " DESC" if extreme[1] == "MAX" else ""
-            return f"{self._sql(min(columns, key=self._is_far))}{down} LIMIT 1"
+        if extreme and (columns := self.schema.find(extreme["column"].strip('`" '))):
+            direction = " DESC" if extreme["function"] == "MAX" else ""
+            column = min(columns, key=self._is_unmentioned)  # one of a mentioned table, if there is one
+            return f"{self._sql(column)}{direction} LIMIT 1"
         for index, word in enumerate(self.words):
             if word in _TOP or word in _BOTTOM or word in _SORTED:
                 self.used.add(index)
-                mention = self._mention(index + 1, 4)
+                mention = self._mention(index + 1, reach=_REACH)
                 if mention and mention.column:
                     self.used.update(range(index, mention.end))
                 ages = self.schema.find("age", self.subject) if word in ("oldest", "youngest") else []
-                column = mention.column if mention else next(iter(ages), None)
-                term = self._sql(column) if column else "COUNT(*)"
-                falls = word in _TOP or not {"descending", "decreasing"}.isdisjoint(self.words)
-                return term + (" DESC" if falls else "") + ("" if word in _SORTED else " LIMIT 1")
+                order_column = mention.column if mention else next(iter(ages), None)
+                term = self._sql(order_column) if order_column else "COUNT(*)"
+                is_descending = word in _TOP or not _DESCENDING.isdisjoint(self.words)
+                limit = "" if word in _SORTED else " LIMIT 1"
+                return f"{term} DESC{limit}" if is_descending else f"{term}{limit}"
         return ""
 
-    def _group(self) -> str:
+    def _group_by(self) -> str:
         for index, word in enumerate(self.words):
             mention = self._mention(index + 1, 1) if word in ("each", "per") else None
             if mention:
@@ -354,19 +362,20 @@ class Reader:
         return ""
 
     def _select(self) -> list[str]:
-        """Return what is asked for before the first condition."""
+        """Return the columns and counts that are asked for before the first condition, in the question's order."""
         words = self.words
+        # the condition begins with a used word, or a relative word behind the first two, which ask ("how many")
         ends = (n for n in range(2, len(words)) if n in self.used or words[n] in ("whose", "with", "that"))
         terms: list[str] = []
-        function = ""
-        is_count = False
-        for index in range(next(ends, len(words))):
-            is_count = is_count or words[index] in ("many", "number", "count")
-            function = _AGGREGATES.get(words[index], function)
+        aggregate = ""  # of the next column
+        is_count = False  # whether the next mention, or the question, is counted
+        for index, word in enumerate(words[: next(ends, len(words))]):
+            is_count = is_count or word in ("many", "number", "count")
+            aggregate = _AGGREGATES.get(word, aggregate)
             mention = self._mention(index)
             if mention and (mention.column or is_count):
-                terms.append(self._sql(mention.column, function) if mention.column else "COUNT(*)")
-                function = ""
+                terms.append(self._sql(mention.column, aggregate) if mention.column else "COUNT(*)")
+                aggregate = ""
                 is_count = False
         return [*terms, "COUNT(*)"] if is_count else terms
 
@@ -381,7 +390,7 @@ def _combined_tests(tests: Sequence[str]) -> str:
     return f"({' OR '.join(tests)})" if equal else " AND ".join(tests)
 
 
-def _apart(mentions: Sequence[Mention]) -> list[Mention]:
+def _without_overlaps(mentions: Sequence[Mention]) -> list[Mention]:
     """Return the mentions without those that overlap an earlier one."""
     apart: list[Mention] = []
     for mention in mentions:

@@ -29,7 +29,6 @@ from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
 
-
 _NOTHING = frozenset({"", "none", "null", "n/a", "[]"})
 _TABLE_KEYS = ("table", "tablename")
 _COLUMN_KEYS = ("column", "columnname")
@@ -45,21 +44,21 @@ def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
     type. An object without a field of the type, but with another object as its only value, stands for that one.
     """
     fields = reply_type.model_fields
-    plain = {plain_key(name): name for name in fields}
+    names = {plain_key(name): name for name in fields}
     if isinstance(value, list):
-        only = value[0] if len(value) == 1 and isinstance(value[0], dict) else None
+        single = value[0] if len(value) == 1 and isinstance(value[0], dict) else None
         # The only field of a type may take a list of objects, so the object must have that field itself.
-        if only is not None and (len(fields) > 1 or _by_plain_key(only).keys() & plain.keys()):
-            value = only
+        if single is not None and (len(fields) > 1 or _by_plain_key(single).keys() & names.keys()):
+            value = single
         else:
             value = {next(iter(fields)): value} if len(fields) == 1 else {}
-    by_key = _by_plain_key(value)
-    has_no_field = not by_key.keys() & plain.keys()
+    items = _by_plain_key(value)
+    has_no_field = not items.keys() & names.keys()
     if has_no_field and len(value) == 1:
         inner = next(iter(value.values()))
-        by_key = _by_plain_key(inner) if isinstance(inner, dict) else by_key
+        items = _by_plain_key(inner) if isinstance(inner, dict) else items
     return {
-        name: _coerced(by_key[key], fields[name].annotation) for key, name in plain.items() if key in by_key
+        name: _coerced(items[key], fields[name].annotation) for key, name in names.items() if key in items
     }
 
 
@@ -104,7 +103,7 @@ def _texts(value: Any) -> Any:
 
 
 def _text(part: Any) -> list[Any]:
-    """Return one item of a list as text, in a list: an object that names a table and a column as `table.column`."""
+    """Return an item of a list as text, in a list, [] for None: of an object `table.column`, its name or first text."""
     if isinstance(part, dict):
         by_key = _by_plain_key(part)
         texts = {key: item for key, item in by_key.items() if isinstance(item, str)}
@@ -191,11 +190,11 @@ def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T
             fits.append(_Fit(value, reading.path, isinstance(reading.value, list)))
     if not fits:
         return None
-    path, from_list = fits[0].path, fits[0].from_list
-    reliable = [fit.value for fit in fits if (fit.path, fit.from_list) == (path, from_list)]
-    different = sum(value not in reliable[:index] for index, value in enumerate(reliable))
-    reason = f"{different} objects fit, the last one was read" if different > 1 else ""
-    return Reading(reliable[-1], path, "broken JSON, repaired" if path == "repaired" else reason)
+    first = fits[0]
+    values = [fit.value for fit in fits if fit.path == first.path and fit.from_list == first.from_list]
+    distinct = sum(value not in values[:index] for index, value in enumerate(values))
+    reason = f"{distinct} objects fit, the last one was read" if distinct > 1 else ""
+    return Reading(values[-1], first.path, "broken JSON, repaired" if first.path == "repaired" else reason)
 
 
 def _validated(value: Value, reply_type: type[T]) -> T | None:
@@ -334,9 +333,9 @@ class JsonWithReasoning(ReplyFormat):
             answer = without_thoughts(text)
             query = _as_query(last_sql(answer), answer, reply_type)
             return query or _from_text(text, reply_type) or _unreadable(text)
-        rest = text.rpartition("}")[2].strip(" \n`")
-        if rest and only_reasoning[0].path != "repaired":
-            return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
+        behind_object = text.rpartition("}")[2].strip(" \n`")
+        if behind_object and only_reasoning[0].path != "repaired":
+            return replace(read_reply(behind_object, reply_type), reason="the answer is behind the object")
         return Reading(None, "failed", "reasoning without an answer")
 
 
@@ -427,17 +426,18 @@ class ReplyFormats:
 def translated(
     messages: Sequence[Message], reply_format: ReplyFormat, reply_type: type[BaseModel]
 ) -> tuple[Message, ...]:
-    """Return a conversation as a model that answers in a format is to see it.
+    """Return a conversation that is written for replies of one JSON object as one for another reply format.
 
     The text of each section "Reply" is the format's; a prompt without that section gets one, if the format has
     something to say. Earlier replies of the model are in the format too.
     """
 
-    def formatted(message: Message, *, last: bool) -> Message:
+    def formatted(message: Message, *, is_last: bool) -> Message:
         if message.role == "assistant":
             return replace(message, content=reply_format.earlier_reply(message.content, reply_type))
         before, heading, written = message.content.rpartition(f"\n{HEADING}\n")
-        if message.role == "system" or not (heading or last):
+        asks_for_reply = bool(heading) or is_last
+        if message.role == "system" or not asks_for_reply:
             return message
         if not heading:
             before = f"{message.content.rstrip()}\n"
@@ -447,6 +447,5 @@ def translated(
             return message
         return replace(message, content=f"{before}\n{HEADING}\n{instruction}\n")
 
-    return tuple(
-        formatted(message, last=position == len(messages)) for position, message in enumerate(messages, 1)
-    )
+    *earlier, last = messages
+    return (*(formatted(message, is_last=False) for message in earlier), formatted(last, is_last=True))

@@ -70,7 +70,8 @@ def readings(text: str) -> Iterator[Reading[Value]]:
         value = _loaded(span)
         if value is not None:
             yield Reading(value, "text")
-    for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
+    begun = [content for content in fences if content.startswith(("{", "["))]
+    for broken in (*begun, *spans):
         # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
         if value := _loaded(broken, strict=False) or _python_literal(broken) or _repaired(broken):
             yield Reading(value, "repaired")
@@ -205,9 +206,9 @@ def is_strict(schema: Any) -> bool:
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
             return False
-    parts = (part for key in _SCHEMAS_BY_NAME for part in schema.get(key, {}).values())
-    others = (schema[key] for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS) if key in schema)
-    return all(is_strict(part) for part in (*parts, *others))
+    by_name = [part for key in _SCHEMAS_BY_NAME for part in schema.get(key, {}).values()]
+    others = [schema[key] for key in (*_ONE_SCHEMA, *_SCHEMA_LISTS) if key in schema]
+    return all(map(is_strict, by_name + others))
 
 
 def _tidy(schema: Any) -> Any:

@@ -87,9 +87,9 @@ def read_sql(text: str) -> str | None:
             return _clean(sql)
         text = without_objects(text).strip()
     fences = fenced(text)
-    marked = [content for language, content in fences if language in _SQL_FENCES]
-    others = [content for _, content in fences if _STATEMENT.match(content)]
-    if statements := marked or others:
+    marked_as_sql = [content for language, content in fences if language in _SQL_FENCES]
+    statements = marked_as_sql or [content for _, content in fences if _STATEMENT.match(content)]
+    if statements:
         return _clean(statements[0])
     whole = _STATEMENT.match(text)
     if whole is not None and _is_query(text, whole.start("sql")):
@@ -103,15 +103,15 @@ def read_sql(text: str) -> str | None:
 
 def _sql_of_object(text: str) -> str | None:
     """Return the query of the last JSON object with a key such as `sql`, of those that were read most reliably."""
-    queries = []
+    queries = []  # each with the way in which its object was read, the most reliable way first
     for reading in readings(text):
         if isinstance(reading.value, dict):
             by_key = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
             key = next((key for key in _KEYS if isinstance(by_key.get(key), str)), None)
             if key is not None:
                 queries.append((reading.path, by_key[key]))
-    # the most reliable path comes first
-    return next((sql for path, sql in reversed(queries) if path == queries[0][0]), None)
+    reliable = [sql for path, sql in queries if path == queries[0][0]]
+    return reliable[-1] if reliable else None
 
 
 def sql_of_fence(language: str, content: str) -> str | None:
@@ -170,7 +170,8 @@ def _in_sentence(text: str, start: int) -> str:
     """
     sql = text[start:]
     quote = text[start - 1 : start]  # "" at the start of the text
-    if quote and quote in '`"' and text[start - 2 : start] != 2 * quote:
+    is_doubled = text[start - 2 : start] == 2 * quote
+    if quote and quote in '`"' and not is_doubled:
         paragraph = sql.partition("\n\n")[0]
         closing = paragraph.rfind(quote)
         if closing > 0:
@@ -187,21 +188,22 @@ def _end_of_query(text: str, start: int) -> int:
 
     A query goes on where a parenthesis, string or comment is open, where it cannot end, or with a word of SQL.
     """
-    depth = 0
+    depth = 0  # of open parentheses
     last = ""
-    selects = False
+    has_query = False  # before it, only common table expressions have been read
     for piece in _PIECE.finditer(text, start):
         if piece["blank"]:
             if depth <= 0 and last not in _UNFINISHED:
                 beginning = _BEGINNING.match(text, piece.end())
-                if beginning is None or not _goes_on(beginning["word"], _CLAUSES if selects else _QUERIES):
+                words = _CLAUSES if has_query else _QUERIES
+                if beginning is None or not _goes_on(beginning["word"], words):
                     return piece.start()
         elif piece[0] == ";":
             return piece.start()
         elif not piece["comment"]:
             last = piece[0].upper()
-            depth += (last == "(") - (last == ")")
-            selects = selects or (depth == 0 and last in _QUERIES)
+            depth += {"(": 1, ")": -1}.get(last, 0)
+            has_query = has_query or (depth == 0 and last in _QUERIES)
     return len(text)
 
 

@@ -53,7 +53,6 @@ _FRAMED = re.compile(rf"\A(?:\s*(?:{_FRAME}))+|(?:(?:{_FRAME})\s*)+\Z")
 _PREFIX = re.compile(r"\A(?:\ufeff|\s|<\|(?:start|message_model)\|>(?:assistant)?)*")
 """What may precede the start of the thoughts."""
 
-
 _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
@@ -71,20 +70,20 @@ def split_thoughts(text: str) -> tuple[str, str]:
     ('Which table?', ' SELECT 1')
     """
     text = text.removeprefix("\ufeff")
-    begun = _PREFIX.sub("", text)
-    if begun.startswith("{") and json_object(begun) is not None:
+    bare = _PREFIX.sub("", text)
+    if bare.startswith("{") and json_object(bare) is not None:
         return "", text
-    text, begun = (_CONSTRAINED.sub(_FINAL, part) for part in (text, begun))
-    opened = next((notation for notation in NOTATIONS if begun.startswith(notation.start)), None)
+    text = _CONSTRAINED.sub(_FINAL, text)
+    bare = _CONSTRAINED.sub(_FINAL, bare)
+    opened = next((notation for notation in NOTATIONS if bare.startswith(notation.start)), None)
     ends = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
-    # where the answer begins; 0 if no thoughts end
-    end = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)
-    if not end:
-        return (_unmarked(begun), "") if opened and opened.end_alone else ("", text)
-    answer = text[end:]
+    answer_start = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)
+    if answer_start == 0:  # no thoughts end
+        return (_unmarked(bare), "") if opened and opened.end_alone else ("", text)
+    answer = text[answer_start:]
     starts = [answer.find(notation.start) for notation in NOTATIONS if notation.end_alone]
     answer = answer[: min((start for start in starts if start >= 0), default=len(answer))]
-    return _unmarked(text[:end]), _FRAMED.sub("", answer)
+    return _unmarked(text[:answer_start]), _FRAMED.sub("", answer)
 
 
 def without_thoughts(text: str) -> str:

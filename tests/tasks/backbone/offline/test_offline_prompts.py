@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.offline.model import ANSWERED
+from tasks.backbone.offline.model import JSON_VALUES
 from tasks.backbone.offline.prompt import Heading, keys_of, read_prompt, read_schema, sections_of
 from tasks.backbone.protocol import Message, Request, Tool
 from tasks.backbone.replies.json_text import reply_schema
@@ -143,11 +143,11 @@ def test_the_keys_of_the_reply_are_read_from_the_schema_and_from_the_prompt(name
     sections = sections_of(messages)
     in_the_prompt = {*keys_of(Request(tuple(messages)), sections)}
     if reply is None:
-        assert not in_the_prompt & {*ANSWERED}
+        assert not in_the_prompt & {*JSON_VALUES}
         return
     assert {*reply.model_fields} <= in_the_prompt
     request = Request(tuple(messages), reply_schema(reply))
-    assert {*reply.model_fields} <= {*keys_of(request, sections)} <= {*ANSWERED}
+    assert {*reply.model_fields} <= {*keys_of(request, sections)} <= {*JSON_VALUES}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
