@@ -11,28 +11,28 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 919,
-    "flows/cli": 4_852,
-    "flows/evaluate": 7_090,
+    "flows/api": 945,
+    "flows/cli": 4_872,
+    "flows/evaluate": 7_141,
     "flows/matrix": 1_158,
-    "flows/pipelines": 971,
+    "flows/pipelines": 972,
     "flows/prefect": 2_522,
-    "flows/runtime": 886,
-    "tasks/backbone": 7_879,
-    "tasks/benchmarks": 3_859,
-    "tasks/core": 1_421,
-    "tasks/database": 5_703,
+    "flows/runtime": 887,
+    "tasks/backbone": 7_927,
+    "tasks/benchmarks": 3_912,
+    "tasks/core": 1_418,
+    "tasks/database": 5_716,
     "tasks/documents": 1_370,
     "tasks/pages": 2_863,
-    "tasks/results": 6_818,
-    "tasks/retrieval": 1_560,
-    "tasks/scoring": 5_301,
-    "tasks/settings": 2_166,
-    "tasks/sql": 2_441,
+    "tasks/results": 6_792,
+    "tasks/retrieval": 1_564,
+    "tasks/scoring": 5_343,
+    "tasks/settings": 2_172,
+    "tasks/sql": 2_452,
     "tasks/stages": 3_372,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 312
+MAX_MODULES = 314
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

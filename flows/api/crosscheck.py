@@ -22,6 +22,7 @@ from flows.api.inputs import (
     Settings,
     arguments_named,
     as_file,
+    check_types,
     grid_axes,
     ids,
     in_thread,
@@ -199,6 +200,7 @@ class Crosscheck(Results):
         backbone_names, pipeline_names = (list(map(str, listed(names))) for names in (backbones, pipelines))
         axes = grid_axes(grid)
         cells = plan_sweep(settings_of, backbone_names, pipeline_names, axes, sends_requests=not dry_run)
+        check_types(budget_usd=(budget_usd, int | float | None))
         check_budget([cell.settings for cell in cells], budget_usd)
         labels = {} if dry_run else self._labels()
         controls = [Control()]  # takes an interrupt that comes before the first cell
@@ -252,6 +254,7 @@ class Crosscheck(Results):
         from flows.runtime.signals import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
+        check_types(question=(question, str), evidence=(evidence, str))
         request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
             answered = in_thread(lambda: asyncio.run(answer_one(chosen, request, progress)))

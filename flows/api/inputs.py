@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -27,6 +28,19 @@ def checked_mapping(name: str, value: Any, example: Mapping[str, Any]) -> Mappin
     if value is None or isinstance(value, Mapping):
         return value or {}
     raise ConfigurationError(f"{name}={value!r}: write a mapping of keys to values, {example}.")
+
+
+def check_types(**values: tuple[Any, type | UnionType]) -> None:
+    """Refuse an argument that is not of its type; given are its value and that type, by the argument's name.
+
+    >>> check_types(margin=("a lot", float | None))
+    Traceback (most recent call last):
+    tasks.core.errors.ConfigurationError: margin='a lot' is not of the type float | None.
+    """
+    for name, (value, kind) in values.items():
+        if not isinstance(value, kind):
+            type_name = kind.__name__ if isinstance(kind, type) else str(kind)
+            raise ConfigurationError(f"{name}={value!r} is not of the type {type_name}.")
 
 
 def listed(values: Any) -> list[Any]:

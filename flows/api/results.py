@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import Settings, arguments_named, checked_mapping, overrides, text
+from flows.api.inputs import Settings, arguments_named, check_types, checked_mapping, overrides, text
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
+from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import RunRecord
 from tasks.settings.home import Home, find_home
 
@@ -47,7 +48,11 @@ class Results:
         """Return the id of a run, or of the one that a text names."""
         from tasks.results.warehouse.runs import find_run
 
-        return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
+        if isinstance(run, RunRecord):
+            return run.run_id
+        if not isinstance(run, str):
+            raise ConfigurationError(f'{run!r} names no run: give a run, or its id, "latest" or "latest~1".')
+        return find_run(run, self._warehouse.runs()).run_id
 
     def _read(self, run: RunRecord | str) -> RunRecord:
         return self._warehouse.read_run(self._find(run))
@@ -120,6 +125,7 @@ class Results:
         """
         from tasks.results.compare import compare
 
+        check_types(rule=(rule, str | None), margin=(margin, int | float | None))
         share = None if margin is None else margin / 100
         return compare(self._read(a), self._read(b), rule=rule, margin=share)
 
@@ -164,6 +170,8 @@ class Results:
         """
         from tasks.pages.plots import plot, save
 
+        if columns not in (1, 2):
+            raise ConfigurationError(f"columns={columns!r}: a figure takes 1 or 2 columns of a paper.")
         figure = plot([self._read(run) for run in runs], kind, columns)
         if file is not None:
             save(figure, Path(file))
@@ -203,6 +211,7 @@ class Results:
         """
         from tasks.results.warehouse.views import query
 
+        check_types(sql=(sql, str))
         table = query(self._home.warehouse, sql)
         return frame([dict(zip(table.columns, row, strict=True)) for row in table.rows], table.columns)
 

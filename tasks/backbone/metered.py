@@ -249,9 +249,8 @@ class MeteredBackbone:
             if (sql := read(text)) is not None:
                 return Reading(Answer(sql), reply.call.parse)
             start = " ".join(text[:80].split())
-            empty = (
-                "reply empty" if reply.truncated else "reply empty twice"
-            )  # if cut off, it is requested once
+            # a reply that was cut off is not requested a second time
+            empty = "reply empty" if reply.truncated else "reply empty twice"
             twice = "" if reply.truncated else ", twice"
             note = f'no SQL in the reply{twice}: "{start}"' if start else empty
             return Reading(Answer(None, "the reply held no SQL"), FAILED, note)
@@ -284,9 +283,8 @@ class MeteredBackbone:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
                 return Reading(reading.value, reading.path, note)
             start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
-            times = (
-                "" if reply.truncated else " twice"
-            )  # a reply that was cut off is not requested a second time
+            # a reply that was cut off is not requested a second time
+            times = "" if reply.truncated else " twice"
             empty = f"reply empty{times}"
             note = f'reply unreadable{times}: "{start}" ({reading.reason})' if start else empty
             return Reading(None, FAILED, note)

@@ -104,9 +104,8 @@ def _interval(value: timedelta) -> str:
     days = abs(value).days
     rest = abs(value) - timedelta(days=days)
     sign = "-" if value < timedelta(0) else ""
-    clock = (
-        (datetime(1, 1, 1, tzinfo=UTC) + rest).time().isoformat()
-    )  # the time of day so long after midnight
+    # the time of day so long after midnight
+    clock = (datetime(1, 1, 1, tzinfo=UTC) + rest).time().isoformat()
     if not days:
         return sign + clock
     written = f"{sign}{days} day{'' if days == 1 else 's'}"

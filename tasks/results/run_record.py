@@ -306,9 +306,9 @@ class RunRecord(RunHeader):
         """
         if self.retryable or (self.rerun or {}).get("no_new_answer"):
             return ExitCode.TRY_AGAIN
-        unmeasured = any(
-            isinstance(metric, dict) and metric.keys() == {"error"} for metric in self.metrics.values()
-        )  # as `tasks.scoring.metric.measure` writes a metric that failed
+        # `tasks.scoring.metric.measure` writes a metric that failed as {"error": ...}
+        metrics = self.metrics.values()
+        unmeasured = any(isinstance(metric, dict) and metric.keys() == {"error"} for metric in metrics)
         refused = "refused" in (self.recorded or {})
         return ExitCode.BAD_INPUT if unmeasured or refused else ExitCode.DONE
 

@@ -187,7 +187,8 @@ class AnthropicBatches(BatchProvider):
         "api_error": 500,
         "timeout_error": 504,
         "overloaded_error": 529,
-    }  # HTTP statuses of the types of errors (API reference "Errors")
+    }
+    """HTTP statuses of the types of errors (API reference, "Errors")."""
 
     async def submit(self, bodies: Bodies, token: str) -> str:
         """Create a batch of the requests."""

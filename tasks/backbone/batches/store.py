@@ -73,9 +73,8 @@ class BatchStore:
         self._location = location
         self._endpoint = endpoint
         with self._transaction() as connection:
-            if (
-                engine.dialect.name == "postgresql"
-            ):  # which fails if two processes create a table at the same time
+            # PostgreSQL fails if two processes create a table at the same time
+            if engine.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
             for table in _TABLES.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))

@@ -123,9 +123,8 @@ class ReplyCache(ABC):
         """Create the tables where they are missing."""
         self.location = location  # its file, or its address without a password
         self._engine = engine
-        self._at_once = engine.execution_options(
-            isolation_level="AUTOCOMMIT"
-        )  # without transactions, to read
+        # to read without transactions
+        self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
         self._lock = threading.Lock()  # around `_unsaved`
         self._unsaved: dict[str, Rows] = {}  # replies that are not in the database yet, by key

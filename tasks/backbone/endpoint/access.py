@@ -140,9 +140,8 @@ class Access:
     def hide(self, text: str) -> str:
         """Return a text without the secrets."""
         for secret in self.secrets:
-            if (
-                len(secret) >= MIN_SECRET
-            ):  # a shorter one is a placeholder ("none"), which a model's name may contain
+            # a shorter one is a placeholder ("none"), which a model's name may contain
+            if len(secret) >= MIN_SECRET:
                 text = text.replace(secret, "***")
         return text
 

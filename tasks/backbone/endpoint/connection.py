@@ -74,13 +74,13 @@ class Connections:
     def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk) -> None:
         # The SDK uses `httpx` where that is imported, and fails while another thread, such as Prefect's, imports it.
         import httpx  # noqa: F401
-        from httpx2 import Limits
 
         # aiohttp takes half the processor time of the SDK's default transport.
-        from openai import DefaultAioHttpClient, Timeout
+        from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
+        limits_class = type(DEFAULT_CONNECTION_LIMITS)  # that of httpx or of httpx2, whichever the SDK uses
+        limits = limits_class(max_connections=max_connections, max_keepalive_connections=max_connections)
         timeout = Timeout(None, connect=connect_s)
         self._new_client = partial(
             DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False

@@ -39,9 +39,8 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body["max_output_tokens"] = settings.reply_tokens
     if (reply_format := wire.response_format(request, settings)) is not None:
         schema = reply_format.pop("json_schema", {})
-        body["text"] = {
-            "format": reply_format | schema
-        }  # this API has no object "json_schema" around the schema
+        # this API has no object "json_schema" around the schema
+        body["text"] = {"format": reply_format | schema}
     fields = wire.tier_fields(request) | wire.cache_key_fields(request, settings)
     return wire.merged(body | fields, settings.extra_body)
 

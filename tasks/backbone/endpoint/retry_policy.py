@@ -87,10 +87,8 @@ class RetryPolicy:
 
         `prompt` is the key of the request, `requests` how many the call has sent, `now` a time of the loop's clock.
         """
-        self._answered = self._answered or refusal.kind not in (
-            "connection",
-            "timeout",
-        )  # which are no answers
+        is_answer = refusal.kind not in ("connection", "timeout")
+        self._answered = self._answered or is_answer
         is_garbled = refusal.kind == "garbled"
         if not is_garbled or refusal.message not in self._garbled:
             self._garbled.clear()

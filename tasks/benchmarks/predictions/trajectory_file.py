@@ -380,9 +380,8 @@ def _turns_of_spans(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
         for part in _parts(span, "gen_ai.input.messages", "tool_call_response")
     }
     turn_ends = [*(span.start for span in models[1:]), float("inf")]
-    for span, turn_end in zip(
-        models, turn_ends, strict=False
-    ):  # without a model call, only the infinite end is left
+    # without a model call, only the infinite end is left
+    for span, turn_end in zip(models, turn_ends, strict=False):
         requested = _parts(span, "gen_ai.output.messages", "tool_call")
         if requested:
             calls = tuple(_requested(part, tools_by_call, results_by_call) for part in requested)
