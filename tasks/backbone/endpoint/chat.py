@@ -66,6 +66,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
+    limit_field = _limit_field(settings)
     limit, other_limit = "max_completion_tokens", "max_tokens"  # the settings that the user may change
     if settings.max_tokens:
         limit, other_limit = other_limit, limit
@@ -80,9 +81,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "tool_choice": wire.NO_TOOLS,
         "tool choice": wire.NO_TOOLS,  # as vLLM writes it
         "service_tier": f"set backbone.tier={STANDARD}",
-        _limit_field(
-            settings
-        ): f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
+        limit_field: f"lower backbone.{limit}, or set it to null and backbone.{other_limit} instead",
     }
 
 
