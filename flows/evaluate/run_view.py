@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True) -> RunView:
-    """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions.
+    """Return what is shown of a run, with why each wrong question is wrong if the benchmark's files can be read.
 
-    Without `by_question`, these are left out, and the files of a finished run are not read. The scores of a run that is
-    not finished are counted here. The metric "errors", questions by cause, is computed where the record lacks it.
+    Without `by_question`, a finished run is shown without these causes, and no file is read. The scores of a run that
+    is not finished are counted here. The metric "errors", questions by cause, is computed if the record lacks it.
     """
     if not by_question and record.status in FINISHED and "errors" in record.metrics:
         return RunView(record)
