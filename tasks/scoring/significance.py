@@ -171,7 +171,7 @@ class PairedTest(Conclusion):
         return still_won > lost_then and mcnemar(still_won, lost_then) < self.level
 
     def _needed_for_significance(self) -> str:
-        """Return, as a sentence, how many more questions must be fixed than broken, or the reverse, for significance."""
+        """Return, in words, how many more questions must be fixed than broken, or the reverse, to be significant."""
         differing = f"{self.differing:,} answer{'s differ' if self.differing > 1 else ' differs'}"
         net = self.needed_net
         if net is None:

@@ -307,8 +307,8 @@ def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, 
     for score in scored:
         numbered = list(score.stages)  # "3_execution_adjustment"
         names = [name.partition("_")[2] for name in numbered]
-        if stage in names[1:]:
-            position = names.index(stage, 1)
+        position = names.index(stage) if stage in names else 0
+        if position > 0:  # it ran, and after another stage
             before.append(is_right(score.stages[numbered[position - 1]], rule))
             after.append(is_right(score.stages[numbered[position]], rule))
     fixed, broken = flips(before, after)
