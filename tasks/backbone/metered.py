@@ -304,12 +304,24 @@ class MeteredBackbone:
 
         `read` never raises; `otherwise` says in a clause what the stage uses when no reply can be read.
         """
-        for unnumbered in requests:
+        for request in requests:
+            # 1. Number the request; a run whose replies cannot be read sends no more.
             self._unreadable_replies.check()
-            request = self._numbered(unnumbered)
-            reply = await self._reply_to(request)
+            request = self._numbered(request)
+            # 2. An equal request in flight is shared. It goes on if its callers are cancelled. Steps 3 to 5: `_answer`.
+            if self._cache is None:
+                reply = await self._answer(request)
+            else:
+                key = request_key(self._request_identity, request)
+                joined = key in self._in_flight
+                if not joined:
+                    self._in_flight[key] = asyncio.create_task(self._answer(request, key))
+                    self._in_flight[key].add_done_callback(partial(self._landed, key))
+                reply = await asyncio.shield(self._in_flight[key])
+                reply = _as_cached(reply) if joined else reply
             if self._observations:
                 self._observations.add(request, reply)
+            # 6. Read the reply, and count its call.
             content = read(reply)
             self._count_call(request, reply, content.path)
             if content.path != FAILED or reply.truncated:
@@ -322,26 +334,17 @@ class MeteredBackbone:
             self.notes.append(content.reason)
         return content.value
 
-    async def _reply_to(self, request: Request) -> Reply:
-        """Return the reply to a request; with a cache, equal requests at the same time are sent once."""
-        if self._cache is None:
-            return await self._answer(request)
-        key = request_key(self._request_identity, request)
-        is_in_flight = key in self._in_flight
-        if not is_in_flight:
-            self._in_flight[key] = asyncio.create_task(self._answer(request, key))
-            self._in_flight[key].add_done_callback(partial(self._landed, key))
-        reply = await asyncio.shield(self._in_flight[key])  # it goes on if this caller is cancelled
-        return _as_cached(reply) if is_in_flight else reply
-
     async def _answer(self, request: Request, key: str = "") -> Reply:
-        """Return the stored reply to a request, else send it, and store its reply under `key`; "" without a cache."""
+        """Take steps 2 to 5 of `ask`; `key` is that of the request in the cache, "" without a cache."""
+        # 2. A stored reply costs nothing.
         if self._cache and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)
+        # 3. A request is sent only if there is money for it, and room for its reply.
         if self._cache:
             self._cache.check_room()
         if self._budget:
             self._budget.check()
+        # 4. The request.
         try:
             reply = await self.source.complete(request)
         except BackboneError:
@@ -349,7 +352,8 @@ class MeteredBackbone:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
                 self._cache.check_room()
             raise
-        # If several processes wait for the same batch, the first one that stores its reply has paid for it.
+        # 5. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
+        # one that stores a reply has paid for it.
         if self._cache and reply.call.tier == BATCH and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)
         if self._budget:
