@@ -31,7 +31,7 @@ def checked_mapping(name: str, value: Any, example: Mapping[str, Any]) -> Mappin
 
 
 def check_types(**values: tuple[Any, type | UnionType]) -> None:
-    """Refuse an argument that is not of its type; given are its value and that type, by the argument's name.
+    """Raise an error if an argument is not of its type. Each keyword names an argument and gives its value and type.
 
     >>> check_types(margin=("a lot", float | None))
     Traceback (most recent call last):

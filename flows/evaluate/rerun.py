@@ -196,7 +196,7 @@ class Merge:
         spec = self.again[question.id]
         if outcome.retryable:
             self.no_new_answer.add(question.id)
-        if not outcome.attempts:  # the run ended before it was asked
+        if not outcome.attempts:  # the run ended before this question
             self.not_asked.append(question.id)
             await self.scorer.add_scored(paid_before(old))
             return

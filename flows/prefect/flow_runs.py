@@ -336,7 +336,7 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
 async def server_answers(control: Control) -> bool:
     """Return whether Prefect's server answers; if not, call `give_up_server`.
 
-    A server that this command has started is not asked: `LocalServer` starts it again if it has died.
+    A server that this command has started is not checked: `LocalServer` starts it again if it has died.
     """
     if control.own_server:
         return True

@@ -226,11 +226,13 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
         except ValidationError as error:
             problems += [f"{where}: {problem}" for problem in _validation_problems(error, item)]
             continue
-        found = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
+        entry_problems = [f"{where}: {problem}" for problem in _entry_problems(entry, official)]
         if entry.question_id in entries:
-            found.append(f"{where}: the question has a correction above; put all of its SQL into one")
-        problems += found
-        if not found:
+            entry_problems.append(
+                f"{where}: the question has a correction above; put all of its SQL into one"
+            )
+        problems += entry_problems
+        if not entry_problems:
             entries[entry.question_id] = entry
     return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
 

@@ -235,12 +235,14 @@ def _is_allowed_before_parenthesis(tokens: Sequence[SqlToken], index: int) -> bo
 
 
 def _is_followed_by_as(tokens: Sequence[SqlToken], index: int) -> bool:
-    """Return whether the parenthesis at a place holds names only and ends before `AS (`, as in WITH."""
-    for place in range(index + 1, len(tokens) - 2):
-        if tokens[place] == SqlToken("sign", "("):
+    """Return whether the parenthesis at `index` holds names only and ends before `AS (`, as in WITH."""
+    for position in range(index + 1, len(tokens) - 2):
+        if tokens[position] == SqlToken("sign", "("):
             return False
-        if tokens[place] == SqlToken("sign", ")"):
-            return tokens[place + 1] == SqlToken("word", "as") and tokens[place + 2] == SqlToken("sign", "(")
+        if tokens[position] == SqlToken("sign", ")"):
+            return tokens[position + 1] == SqlToken("word", "as") and tokens[position + 2] == SqlToken(
+                "sign", "("
+            )
     return False
 
 

@@ -213,8 +213,8 @@ def labels(runs: Sequence[RunHeader]) -> list[str]:
     """
     parts = [(run.pipeline, run.backbone, run.benchmark, run.tags.get("name", "")) for run in runs]
     varying = [index for index, values in enumerate(zip(*parts, strict=True)) if len(set(values)) > 1]
-    shown = varying or [0, 1]  # the pipeline and the backbone
-    names = [", ".join(part[index] for index in shown if part[index]) for part in parts]
+    indices = varying or [0, 1]  # the pipeline and the backbone
+    names = [", ".join(part[index] for index in indices if part[index]) for part in parts]
     return [
         name if names.count(name) == 1 else f"{name} ({run.run_id})"
         for name, run in zip(names, runs, strict=True)

@@ -276,7 +276,7 @@ class RunRecord(RunHeader):
     @property
     def tables(self) -> tuple[Table, ...]:
         """What the metrics add to `--details`."""
-        return tuple(table for found in self.measurements.values() for table in found.tables)
+        return tuple(table for measurement in self.measurements.values() for table in measurement.tables)
 
     @property
     def still_failed(self) -> tuple[int, int]:

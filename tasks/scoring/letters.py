@@ -27,9 +27,9 @@ def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset
     pairs = list(combinations(right, 2))
     p_values = []
     for a, b in pairs:
-        asked_both = asked[a] & asked[b]
-        only_a_right = asked_both & right_bits[a] & ~right_bits[b]
-        only_b_right = asked_both & right_bits[b] & ~right_bits[a]
+        common = asked[a] & asked[b]
+        only_a_right = common & right_bits[a] & ~right_bits[b]
+        only_b_right = common & right_bits[b] & ~right_bits[a]
         p_values.append(_mcnemar(only_b_right.bit_count(), only_a_right.bit_count()))
     return {frozenset(pair): p_value for pair, p_value in zip(pairs, holm(p_values), strict=True)}
 

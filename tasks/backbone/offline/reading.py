@@ -130,7 +130,7 @@ class Reader:
         group_by = self._group_by()
         terms = [group_by, *self._select()] if group_by else self._select()
         selected = list(dict.fromkeys(terms)) or [self._sql(self.schema.name_of(self.subject))]
-        if selected == [group_by]:  # nothing else is asked of each group
+        if selected == [group_by]:  # the query returns the groups alone
             selected.append("COUNT(*)")
         if order_by.startswith("COUNT") and not group_by:  # to sort by a count, there must be groups
             group_by = next((term for term in selected if "(" not in term), "")  # no aggregate
@@ -210,10 +210,10 @@ class Reader:
                     runs.append({})
                 runs[-1][token.stem] = index
         for run in runs:
-            found, missing = len(run), len(stems) - len(run)
-            if found > missing or (found == missing and stems[-1] in run):
+            present, missing = len(run), len(stems) - len(run)
+            if present > missing or (present == missing and stems[-1] in run):
                 start, end = min(run.values()), max(run.values()) + 1
-                yield Mention(start, end, table, column, score=found - missing / 4)
+                yield Mention(start, end, table, column, score=present - missing / 4)
 
     @property
     def subject(self) -> str:
@@ -362,7 +362,7 @@ class Reader:
         return ""
 
     def _select(self) -> list[str]:
-        """Return the columns and counts that are asked for before the first condition, in the question's order."""
+        """Return the columns and counts that the question names before its first condition, in its order."""
         words = self.words
         # the condition begins with a used word, or a relative word behind the first two, which ask ("how many")
         ends = (n for n in range(2, len(words)) if n in self.used or words[n] in ("whose", "with", "that"))

@@ -92,7 +92,7 @@ def read_trajectories(path: Path) -> TrajectoryFile:
 
 
 def _without_replaced_failures(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
-    """Yield trajectories, but no failed one whose question was asked again later."""
+    """Yield trajectories without the failed ones whose question has a later trajectory."""
     by_id: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         earlier = by_id.get(trajectory.question_id, ())

@@ -237,7 +237,7 @@ def check(store: Store) -> None:
 
 
 def _refuses_login(uri: str) -> bool:
-    """Return whether a server refuses the login; it is asked here because MLflow's errors often lack the status."""
+    """Return whether a server refuses the login, by a request of our own: MLflow's errors often lack the status."""
     from mlflow.tracking._tracking_service import utils
     from mlflow.utils.rest_utils import http_request
 

@@ -354,7 +354,7 @@ def selection(run: ScoredRun) -> Measurement | None:
 
     - `oracle`: questions for which either candidate is right, of all scored.
     - `chosen_right`: questions for which the stage chose a right one, of those with exactly one right candidate.
-    - `new_queries`: questions for which the stage wrote a query of its own, of those that it was asked about; absent
+    - `new_queries`: questions for which the stage wrote a query of its own, of those on which it ran; absent
       where the records do not say.
     """
     names = stage_names(run.scored)

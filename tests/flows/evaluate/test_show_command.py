@@ -91,6 +91,17 @@ def test_a_question_shows_prompts_replies_and_the_result_beside_the_gold_s(runs:
     assert found["gold_result"]["status"] == "ok" and len(found["gold_result"]["rows"]) <= 1
 
 
+def test_a_question_shows_what_a_stage_without_calls_returned_beside_its_sql(runs: KeptRuns) -> None:
+    score = runs.judged()[0]
+    value = {"sql": "SELECT 'hidden'", "tables": ["hall"], "columns": [{"table": "hall", "column": "id"}]}
+    record = StageRecord("backward_link", "backward_link", value, restored=False)
+    outcome = replace(score.outcome, stages=(*score.outcome.stages, record))
+    runs.keep([replace(score, outcome=outcome)])
+    printed = runs.show(score.question.id)
+    assert "backward_link" in printed and "tables: hall; columns: hall.id" in printed
+    assert "SELECT 'hidden'" not in printed
+
+
 @pytest.mark.parametrize(("sql", "right", "remark"), [
     ("SELECT count(DISTINCT column1) FROM (VALUES (1), (1))", True, "the results differ, and the answer is right."),
     ("SELECT DISTINCT column1 FROM (VALUES (2), (2))", False, "the results are equal, and the answer is wrong."),
