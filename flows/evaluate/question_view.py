@@ -11,7 +11,7 @@ from flows.runtime.control import Progress, for_each
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, similar_name
 from tasks.core.outcome import Call
 from tasks.core.records import Execution
 from tasks.core.wording import counted
@@ -196,8 +196,8 @@ def find_question(run: RunRecord, reference: str) -> QuestionScore:
         raise DataError(
             f'The run {run_id} has no question "{reference}": none has been scored ({run.status}).'
         )
-    hint = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
-    if not hint.startswith("Did"):
+    hint = "" if reference.isdecimal() else similar_name(reference, rows)  # no number is a misspelt one
+    if not hint:
         hint = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
     raise DataError(
         f'The run {run_id} has no question "{reference}". {hint} All of them: '

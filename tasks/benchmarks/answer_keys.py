@@ -27,7 +27,7 @@ from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts import SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import DATABASE_NAMES, files_digest, read_json, read_objects
-from tasks.core.errors import ConfigurationError, DataError, did_you_mean
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean, similar_name
 from tasks.core.records import Question
 from tasks.core.wording import and_more, counted, shorten, storable
 from tasks.settings.base import Settings
@@ -253,9 +253,8 @@ def _validation_problems(error: ValidationError, item: Any) -> Iterator[str]:
 
 def _similar_id(identity: str, official: Official) -> str:
     """Return the sentence `Did you mean "ID"?` with a full stop before it; "" where no question has a similar id."""
-    hint = did_you_mean(identity, official.questions)
-    # without a similar id the hint lists all ids, which may be hundreds
-    return f". {hint}" if hint.startswith("Did you mean") else ""
+    hint = similar_name(identity, official.questions)
+    return f". {hint}" if hint else ""
 
 
 def _entry_problems(entry: KeyEntry, official: Official) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean, similar_name
 from tasks.core.files import read_file
 from tasks.core.records import Question
 from tasks.core.wording import shorten
@@ -83,8 +83,8 @@ def _selected_ids(questions: Sequence[Question], items: Sequence[str], text: str
 def _unknown(unknown: Sequence[str], existing: set[str], numbers: dict[int, str]) -> str:
     if len(numbers) == len(existing) > 0:
         valid = f"The ids are numbers from {min(numbers)} to {max(numbers)}."
+    elif len(existing) > 20:
+        valid = similar_name(unknown[0], existing) or f'The ids look like "{min(existing)}".'
     else:
         valid = did_you_mean(unknown[0], existing)
-        if len(existing) > 20 and not valid.startswith("Did"):
-            valid = f'The ids look like "{min(existing)}".'
     return f"no question has the id{'s' if len(unknown) > 1 else ''} {shorten(unknown, 10)}. {valid}"

@@ -87,16 +87,21 @@ def first_problem(error: Exception) -> str:
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
-def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
-    """Return a sentence with the most similar valid name, or with all names if none is similar.
+def similar_name(wrong: str, valid: Iterable[str]) -> str:
+    """Return a sentence with the most similar valid name; "" if none is similar.
 
-    >>> did_you_mean("seleciton", ["selection", "correction"])
-    'Did you mean "selection"?'
+    >>> similar_name("seleciton", ["selection", "correction"]), similar_name("x", ["selection"])
+    ('Did you mean "selection"?', '')
     """
+    names = get_close_matches(wrong, sorted(valid), n=1, cutoff=0.6)
+    return f'Did you mean "{names[0]}"?' if names else ""
+
+
+def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
+    """Return a sentence with the most similar valid name, or with all names if none is similar."""
     names = sorted(valid)
-    near = get_close_matches(wrong, names, n=1, cutoff=0.6)
-    if near:
-        return f'Did you mean "{near[0]}"?'
+    if hint := similar_name(wrong, names):
+        return hint
     return f"Valid names: {', '.join(names)}." if names else "There are none."
 
 

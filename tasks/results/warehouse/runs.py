@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.errors import DataError, did_you_mean
+from tasks.core.errors import DataError, did_you_mean, similar_name
 from tasks.core.wording import and_more, counted, percent_and_counts, storable
 from tasks.documents.model import Table
 from tasks.results.run_record import (
@@ -371,10 +371,9 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
         raise DataError(
             f'"{reference}" is the beginning of {len(meant)} runs:{_listed(meant)}\nWrite more of its id.'
         )
-    near = did_you_mean(reference, [run.run_id for run in runs])  # without a similar id, it lists them all
-    hint = f" {near}" if near.startswith("Did you mean") else ""
+    hint = similar_name(reference, [run.run_id for run in runs])
     raise DataError(
-        f'There is no run "{reference}".{hint} The latest runs are:{_listed(runs)}\n'
+        f'There is no run "{reference}". {f"{hint} " if hint else ""}The latest runs are:{_listed(runs)}\n'
         '"crosscheck runs" lists all of them; "latest" and "latest~1" name the last two that were finished.'
     )
 
