@@ -1,6 +1,6 @@
 """The command `crosscheck`, also as `python -m crosscheck`, and the public interface: `from crosscheck import ...`.
 
-The names of the interface are those of `flows.api`; they are imported when the first of them is used.
+The names of the interface are those of `flows.api.interface`; they are imported when the first of them is used.
 
 Modules named `flows` or `tasks` in the working folder or on PYTHONPATH are not imported in the place of Crosscheck's,
 neither here nor in a process that this one starts: the folder of this file is searched first.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flows.api import *  # noqa: F403
+    from flows.api.interface import *  # noqa: F403
 else:
 
     def __getattr__(name: str) -> object:
@@ -23,17 +23,17 @@ else:
         """
         # Python itself looks for __path__ and others when the command starts.
         if name == "__all__" or not name.startswith("__"):
-            from flows import api
+            from flows.api import interface
 
-            if name == "__all__" or name in api.__all__:
-                return getattr(api, name)
+            if name == "__all__" or name in interface.__all__:
+                return getattr(interface, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         """Return the names of the public interface."""
-        from flows import api
+        from flows.api import interface
 
-        return ["main", *api.__all__]
+        return ["main", *interface.__all__]
 
 
 def main() -> None:

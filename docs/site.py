@@ -27,7 +27,7 @@ ELSEWHERE = {
 """Pages outside of docs/, with their places on the site."""
 REFERENCE = """# Reference of the Python interface
 
-::: flows.api
+::: flows.api.interface
     options: {show_root_heading: false, show_root_toc_entry: false}
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import crosscheck
-from flows import api
+from flows.api import interface as api
 from tests.support.command_line import ROOT
 
 

@@ -11,20 +11,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 945,
-    "flows/cli": 4_872,
+    "flows/api": 962,
+    "flows/cli": 4_635,
     "flows/evaluate": 7_141,
     "flows/matrix": 1_158,
     "flows/pipelines": 972,
     "flows/prefect": 2_522,
-    "flows/runtime": 887,
+    "flows/runtime": 1_125,
     "tasks/backbone": 7_930,
-    "tasks/benchmarks": 3_914,
-    "tasks/core": 1_418,
+    "tasks/benchmarks": 3_913,
+    "tasks/core": 1_423,
     "tasks/database": 5_718,
     "tasks/documents": 1_370,
     "tasks/pages": 2_863,
-    "tasks/results": 6_792,
+    "tasks/results": 6_791,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_343,
     "tasks/settings": 2_172,
@@ -32,7 +32,7 @@ BUDGETS = {
     "tasks/stages": 3_372,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 314
+MAX_MODULES = 315
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -1,13 +1,13 @@
 """The part of the public interface that reads the results of runs."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import Settings, arguments_named, check_types, checked_mapping, overrides, text
+from flows.api.inputs import Settings, arguments_named, check_types, checked_mapping, listed, overrides, text
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
 from tasks.core.errors import ConfigurationError
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tasks.results.noise import Noise
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
+
+Side = RunRecord | str | Sequence[RunRecord | str]
+"""One side of a comparison: a run, or several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,7 @@ class Results:
 
     @contextmanager
     def _progress(self, title: str = "") -> Iterator[Progress]:
-        from flows.cli.progress import open_progress
+        from flows.runtime.progress import open_progress
 
         if self.quiet:
             yield Progress()
@@ -101,20 +104,21 @@ class Results:
 
     def compare(
         self,
-        a: RunRecord | str,
-        b: RunRecord | str,
+        a: Side,
+        b: Side,
         *,
         rule: str | None = None,
         margin: float | None = None,
     ) -> "Comparison":
-        """Test whether run B is better than run A, as `crosscheck compare` does.
+        """Test whether run B is better than run A, or several runs of one system than those of another.
 
         >>> both = crosscheck.compare(run, run)
         >>> both.difference, both.p_value, both.better, len(both.flips)
         (0.0, 1.0, None, 0)
 
         Args:
-            a: a run, or what names one: an id, the beginning of it, "latest", "latest~1".
+            a: a run, or what names one: an id, the beginning of it, "latest", "latest~1". Several runs are a list, or a
+                text as `crosscheck compare` takes it: "latest~1,latest", or "RUN:repeats".
             b: as `a`.
             rule: comparison rule; None: the headline rule of both.
             margin: percentage points; also tests whether B is not worse by that many or more
@@ -124,10 +128,22 @@ class Results:
             CrosscheckError: there is no such run, or the two cannot be compared.
         """
         from tasks.results.compare import compare
+        from tasks.results.noise import read_side
 
         check_types(rule=(rule, str | None), margin=(margin, int | float | None))
         share = None if margin is None else margin / 100
-        return compare(self._read(a), self._read(b), rule=rule, margin=share)
+        names = [self._names(side) for side in (a, b)]
+        warehouse = self._warehouse
+        runs = warehouse.runs()
+        side_a, side_b = (read_side(name, runs, warehouse) for name in names)
+        return compare(side_a, side_b, rule=rule, margin=share)
+
+    def _names(self, side: Side) -> str:
+        """Return the runs of one side of a comparison as `crosscheck compare` takes them."""
+        if isinstance(side, str):
+            return side
+        runs = [side] if isinstance(side, RunRecord) else listed(side) or [side]
+        return ",".join(map(self._find, runs))
 
     def noise(self, run: RunRecord | str = "latest") -> "Noise":
         """Measure how much the repeats of a run differ, which `evaluate --repeats` has made; it sends no request.

@@ -39,6 +39,7 @@ from tasks.settings.choices import EvaluationNames, QuestionSelection
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from flows.api.results import Results
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
     from tasks.documents.model import Document
@@ -319,10 +320,17 @@ class Folder(Command):
 
         return Warehouse(self.read_folder.warehouse)
 
+    @property
+    def results(self) -> "Results":
+        """The Python interface to these results."""
+        from flows.api.results import Results
+
+        return Results(home=self.home)
+
     @contextmanager
     def progress(self) -> "Iterator[Progress]":
         """Show progress on standard error, and write warnings to the working folder's log, while the block runs."""
-        from flows.cli.progress import open_progress
+        from flows.runtime.progress import open_progress
         from flows.runtime.signals import logging_to
 
         with open_progress(sys.stderr) as progress, logging_to(self.read_folder):

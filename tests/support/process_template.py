@@ -31,7 +31,7 @@ PRELOADED = (
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
     "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
     "flows.prefect.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
-    "flows.pipelines.sea_sql", "flows.runtime.summary", "flows.cli.progress", "tasks.backbone.offline.model",
+    "flows.pipelines.sea_sql", "flows.runtime.summary", "flows.runtime.progress", "tasks.backbone.offline.model",
     "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo", "flows.evaluate.run",
     "tasks.results.mlflow.tracker", "tasks.retrieval.demonstrations",
     "sqlglot.dialects.sqlite", "tasks.backbone.cache.store", "tasks.results.warehouse.views", "prefect.artifacts",

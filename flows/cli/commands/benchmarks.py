@@ -257,9 +257,9 @@ class Prepare(options.Evaluation):
     """
 
     def __call__(self) -> int:
-        from flows.cli.progress import open_progress
         from flows.evaluate.run import launched
         from flows.runtime.control import Control
+        from flows.runtime.progress import open_progress
         from tasks.documents.text import visible
 
         settings = self.settings_of(pipeline="rsl-sql")

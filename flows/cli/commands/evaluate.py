@@ -66,7 +66,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
     """Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs."""
 
     def __call__(self) -> int:
-        from flows.cli.progress import open_asking
+        from flows.runtime.progress import open_asking
 
         if self.budget is not None and self.repeats is None:
             raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
@@ -111,9 +111,9 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
     def _repeat(self, run_id: str, repeats: int) -> int:
         """Make the missing repeats of a run, and print what they measure."""
         from flows.cli.display.matrix import repeats_estimate, repeats_problems
-        from flows.cli.progress import open_control
         from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
         from flows.runtime.output import write_page
+        from flows.runtime.progress import open_control
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
         from tasks.pages.repeats import noise_document

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from flows.cli import options
 
@@ -71,9 +71,7 @@ class Plot(options.Output):
     """Width: one or two columns of a paper (3.35 or 7 inches)."""
 
     def __call__(self) -> None:
-        from tasks.pages.plots import Width, plot, save
-
         file = self.output or Path(f"{self.kind}.pdf")
-        width = cast("Width", int(self.columns))
-        save(plot(self.read_runs(*self.runs), self.kind, width), file)
-        self.emit({"file": str(file), "kind": self.kind, "columns": width}, f"The figure is {file}.")
+        columns: Literal[1, 2] = 1 if self.columns == "1" else 2
+        self.results.plot(*self.runs, kind=self.kind, columns=columns, file=file)
+        self.emit({"file": str(file), "kind": self.kind, "columns": columns}, f"The figure is {file}.")

@@ -62,7 +62,7 @@ class Rerun(options.Labels, options.Details, options.Files):
     """Change one of the settings listed below. May be given several times."""
 
     def __call__(self) -> int:
-        from flows.cli.progress import open_asking
+        from flows.runtime.progress import open_asking
 
         if (self.run is None) == (self.night is None):
             raise ConfigurationError("Name a RUN, or a nightly run with --night: one of them.")
@@ -113,7 +113,7 @@ class Rerun(options.Labels, options.Details, options.Files):
 
     def _rerun_night(self, night: str) -> int:
         """Repeat what is left of a nightly run, run by run."""
-        from flows.cli.progress import open_control, open_progress
+        from flows.runtime.progress import open_control, open_progress
 
         with open_progress(sys.stderr) as progress:
             progress.step(f"Looking for the questions of the nightly run {options.end_of(night)} to repeat")

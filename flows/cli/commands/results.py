@@ -297,14 +297,9 @@ class Compare(options.Page):
 
     def __call__(self) -> int:
         from tasks.pages.comparison import comparison_document
-        from tasks.results.compare import compare
         from tasks.results.comparison import gated
-        from tasks.results.noise import read_side
 
-        runs = self.warehouse.runs()
-        a, b = (read_side(names, runs, self.warehouse) for names in (self.run_a, self.run_b))
-        margin = None if self.margin is None else self.margin / 100
-        comparison = compare(a, b, rule=self.rule, margin=margin)
+        comparison = self.results.compare(self.run_a, self.run_b, rule=self.rule, margin=self.margin)
         if self.fail_if:
             comparison = gated(comparison)
         document = comparison_document(comparison, None if self.everything else MAX_FLIPS)

@@ -49,7 +49,7 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
     """Show the combinations and their estimated costs; evaluate nothing. No key is needed."""
 
     def __call__(self) -> int:
-        from flows.cli.progress import open_control, open_progress
+        from flows.runtime.progress import open_control, open_progress
 
         with open_progress(sys.stderr) as progress:
             progress.step(f"Planning a sweep on {options.end_of(self.benchmark)}")

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from pandas import NA
 
-from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
+from flows.api import inputs, results
 from flows.api import results as scores
+from flows.api.crosscheck import Crosscheck
 from flows.api.inputs import grid_axes, in_thread, restored_environment
 from flows.runtime.control import Control
 from flows.runtime.output import frame
+from tasks.core.errors import CrosscheckError
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT
 
@@ -138,6 +140,17 @@ def test_a_run_and_a_comparison_are_printed_as_a_sentence(crosscheck: Crosscheck
     assert repr(run) == f"<{run}>"
     both = crosscheck.compare(run, run)
     assert str(both) == both.verdict and both.verdict.startswith("No difference: ")
+
+
+def test_several_runs_of_a_system_are_compared_as_the_command_compares_them(crosscheck: Crosscheck) -> None:
+    answers = ("SELECT 1", None, "SELECT 2", None)
+    first, second, *others = (crosscheck.score({1: sql, 2: sql}, questions=[1, 2]) for sql in answers)
+    both = crosscheck.compare([first, second.run_id], others)
+    runs = [tuple(run.run_id for run in side.runs) for side in (both.a, both.b)]
+    assert runs == [(first.run_id, second.run_id), tuple(run.run_id for run in others)]
+    assert crosscheck.compare(f"{first.run_id}, {second.run_id}", "latest~1,latest") == both
+    with pytest.raises(CrosscheckError, match="named twice"):
+        crosscheck.compare([first, first], others)
 
 
 def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once_and_goes_through_where_nothing_can_be_stopped() -> (

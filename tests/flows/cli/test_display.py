@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.cli import progress
-from flows.cli.progress import LineProgress, open_asking, open_progress
+from flows.runtime import progress
 from flows.runtime.control import Interrupted
+from flows.runtime.progress import LineProgress, open_asking, open_progress
 from flows.runtime.summary import next_steps, print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
