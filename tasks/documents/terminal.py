@@ -140,9 +140,19 @@ def _grid(table: model.Table) -> Grid:
         else:
             grid.add_row(*(_cell(row[position]) for position in table.text_columns))
     rest = "" if table.first is None else and_more(table.rows, table.first)
-    captions = (table.caption, f"{rest}: {table.more}" if rest else "")
-    grid.caption = literal("; ".join(filter(None, captions))) or None
+    grid.caption = _joined(literal(table.caption), literal(f"{rest}: {table.more}") if rest else "")
     return grid
+
+
+def _joined(caption: str, remark: str) -> str:
+    """Return a caption with a remark, as a sentence of its own if the caption is one.
+
+    >>> _joined("A letter is a group.", "and 3 more: --all"), _joined("p: adjusted", "and 3 more: --all")
+    ('A letter is a group. And 3 more: --all', 'p: adjusted; and 3 more: --all')
+    """
+    if caption.endswith(".") and remark:
+        return f"{caption} {remark[0].upper()}{remark[1:]}"
+    return "; ".join(filter(None, (caption, remark)))
 
 
 def _cell(cell: model.Cell) -> str:
@@ -165,13 +175,13 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
         grid.padding = (0, 0)
     if not fits(console, grid):
         for column in grid.columns:
-            column.header = str(column.header).replace(" ", "\n")
+            # "B − A", "95 %" and "backbone | pipeline" stay in one line
+            column.header = re.sub(r"(?<![−|]) (?![−%|])", "\n", str(column.header))
     left_out: list[str] = []
     while not fits(console, grid) and len(grid.columns) > keep:
         left_out.insert(0, str(grid.columns.pop().header).replace("\n", " "))
     if left_out:
-        start = f"{grid.caption}; " if grid.caption else ""
-        grid.caption = f"{start}a wider terminal also shows {', '.join(left_out)}"
+        grid.caption = _joined(str(grid.caption), f"a wider terminal also shows {', '.join(left_out)}")
     # Rich wraps both to the width of the table
     title = grid.title
     caption = grid.caption

@@ -42,12 +42,18 @@ def leaderboard_document(
 ) -> Document:
     """Return the document, with a link to a run's page where `page_of` returns its address, relative to this one."""
     sections = (Section(board.title, tuple(_board_blocks(board, page_of))) for board in boards)
+    ranked = [board for board in boards if board.ranked]
+    boards_of = Counter(board.benchmark for board in ranked)
+    best = (
+        f"{board.benchmark if boards_of[board.benchmark] == 1 else board.title}: {_best_in_words(board)}"
+        for board in ranked
+    )
     nothing = Sentence('No run is finished yet. Run "crosscheck evaluate".')
     return Document(
         "Leaderboard",
         tuple(sections) or (nothing,),
         "Crosscheck · latest ranked run per model, pipeline and settings",
-        "; ".join(_best_in_words(board) for board in boards if board.ranked),
+        "; ".join(best),
         footer=reading(
             Sentence(
                 "Runs are ranked against each other only if they answered the same questions of the same "
@@ -82,7 +88,7 @@ def _best_in_words(board: Board) -> str:
     close = sum(letters_overlap(best[0].letters, row.letters) for row in board.ranked[len(best) :])
     tied = f", not significantly better than {counted(close, 'other')}" if close else ""
     first = f"{best[0].run.backbone} | {best[0].run.pipeline}"
-    return f"{board.benchmark}: {first}{also} with {percent(best[0].ranked_by)}{tied}"
+    return f"{first}{also} with {percent(best[0].ranked_by)}{tied}"
 
 
 def _board_blocks(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:

@@ -113,6 +113,13 @@ def test_a_table_that_fits_stays_and_one_too_wide_loses_air_then_columns_but_no_
     assert any("0234" in line for line in shown(wide(), 20))
 
 
+def test_a_narrow_heading_keeps_its_signs_and_a_remark_after_a_sentence_is_a_sentence() -> None:
+    table = Table("", ("run", "95 % interval", "B − A"), (("few-shot", "11.2 to 46.9", "0.00"),), "All runs.")
+    lines = shown(table, 27)
+    assert [" ".join(line.split()) for line in lines[:2]] == ["95 %", "run interval B − A"]
+    assert " ".join(shown(table, 26)).endswith("All runs. A wider terminal also shows B − A")
+
+
 def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
     stream, remark = io.StringIO(), "a remark of more words than the table has room for in one line"
     print_blocks(open_console(stream), [Table("Metrics", ("", "A"), (("EX", "1"),), remark)])

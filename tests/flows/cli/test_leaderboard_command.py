@@ -97,6 +97,8 @@ def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Hom
         replace(board, apart="") for board in found
     ]
     assert len({board.title for board in without_ids}) == len(found)
+    lead = str(leaderboard_document(found).lead)  # of several boards of a benchmark it says which
+    assert all(f"{board.title}: " in lead for board in found[:4]) and "; mine: " in lead
 
 
 def test_boards_of_other_files_questions_or_databases_have_titles_of_their_own(boards: Boards) -> None:
