@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 962,
-    "flows/cli": 4_635,
+    "flows/cli": 4_638,
     "flows/evaluate": 7_141,
     "flows/matrix": 1_158,
     "flows/pipelines": 972,
@@ -20,8 +20,8 @@ BUDGETS = {
     "flows/runtime": 1_125,
     "tasks/backbone": 7_930,
     "tasks/benchmarks": 3_913,
-    "tasks/core": 1_423,
-    "tasks/database": 5_718,
+    "tasks/core": 1_437,
+    "tasks/database": 5_719,
     "tasks/documents": 1_380,
     "tasks/pages": 2_869,
     "tasks/results": 6_791,

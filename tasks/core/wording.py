@@ -73,12 +73,17 @@ def signed(value: float, form: str = "d") -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value; a dash where there is none.
+    """Write a p-value with two digits, or as many as tell it from a round number, such as a level; a dash for None.
 
-    >>> p_value(0.0412), p_value(1.0), p_value(3.2e-9)
-    ('0.041', '1', '3.2e-09')
+    >>> p_value(0.0412), p_value(1.0), p_value(3.2e-9), p_value(0.0496), p_value(0.05)
+    ('0.041', '1', '3.2e-09', '0.0496', '0.05')
     """
-    return DASH if p is None else f"{p:.2g}"
+    if p is None:
+        return DASH
+    digits = 2
+    while digits < 6 and float(f"{p:.{digits}g}") == float(f"{p:.1g}") != p:
+        digits += 1
+    return f"{p:.{digits}g}"
 
 
 def number(value: int | None, *, missing: str = UNKNOWN) -> str:
@@ -88,6 +93,15 @@ def number(value: int | None, *, missing: str = UNKNOWN) -> str:
     ('1,200', 'unknown', '–')
     """
     return missing if value is None else f"{value:,}"
+
+
+def rounded(value: float, digits: int = 2) -> str:
+    """Write a number with so many significant digits, a large one without an exponent.
+
+    >>> rounded(1234.5), rounded(0.0123), rounded(1234567.8, 6)
+    ('1,200', '0.012', '1,234,570')
+    """
+    return f"{float(f'{value:.{digits}g}'):,.15g}"
 
 
 _PLURAL_VERBS = {"is": "are", "was": "were", "has": "have", "does": "do"}
@@ -159,10 +173,10 @@ def duration(value: float | None) -> str:
 def total_time(value: float) -> str:
     """Write how many seconds a command took in all.
 
-    >>> total_time(2.44), total_time(1287.2)
-    ('2.4 s total', '21 min 27 s total')
+    >>> total_time(2.44), total_time(59.97), total_time(1287.2)
+    ('2.4 s total', '1 min total', '21 min 27 s total')
     """
-    return f"{f'{value:.1f} s' if value < 60 else duration(value)} total"
+    return f"{f'{value:.1f} s' if round(value, 1) < 60 else duration(value)} total"
 
 
 def shorten(names: Sequence[str], most: int) -> str:

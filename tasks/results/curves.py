@@ -6,7 +6,7 @@ from itertools import groupby
 from math import floor
 from typing import Any
 
-from tasks.core.wording import counted, money, percent
+from tasks.core.wording import counted, money, percent, rounded
 from tasks.documents.model import Block, Bullets, Columns, Figure, Line, LinePoint, Lines, Section
 from tasks.scoring.candidates import UNITS
 from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
@@ -58,7 +58,7 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     lines = (*single_points, Line(tuple(_front_points(front)), "now", dashed=True))
     label = f"Execution accuracy against cost; not beaten in both: {'; '.join(labels)}"
     max_usd = max(system.usd for system in scored)
-    ticks = tuple((max_usd * n / TICKS, f"${max_usd * n / TICKS:,.2g}") for n in range(TICKS + 1))
+    ticks = tuple((max_usd * n / TICKS, f"${rounded(max_usd * n / TICKS)}") for n in range(TICKS + 1))
     figure = Figure(
         "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
         "one beats in both",
@@ -111,7 +111,7 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
         )
     ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
     label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(sentences)}"
-    return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
+    return Lines(tuple(lines), label, tuple((tick, rounded(tick, 6)) for tick in ticks), _TITLES[unit])
 
 
 def _candidate_point(point: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
@@ -120,7 +120,7 @@ def _candidate_point(point: Mapping[str, Any], unit: str, kind: str, name: str) 
     low, high = majority["interval"]
     tip = (
         f"{name}: k = {point['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
-        f"pass {100 * point['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
+        f"pass {100 * point['pass']['value']:.2f} %, {rounded(cost, 6)} {_TITLES[unit]}"
     )
     y = 100 * majority["value"]
     label = str(point["k"])

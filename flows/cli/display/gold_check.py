@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from flows.evaluate.gold_check import CheckedKey, Verified
-from tasks.core.wording import agreeing, and_more, counted, number, seconds, shorten
+from tasks.core.wording import agreeing, and_more, counted, number, rounded, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table, reading
 from tasks.results.run_record import Count, JsonDocument, at
 from tasks.results.warehouse.views import Rows
@@ -171,7 +171,7 @@ def _counts(report: GoldReport) -> Table:
     ]
     total = ("total", number(len(report.checks)))
     slow = (f"slow (over {report.slow_s:g} s)", number(len(report.slow)))
-    caption = "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms"
+    caption = "" if report.p95_s is None else f"95th percentile: {rounded(1000 * report.p95_s)} ms"
     return Table("Gold", ("", "queries"), (*rows, None, total, slow), caption)
 
 

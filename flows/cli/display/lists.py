@@ -55,9 +55,12 @@ def _print_table(table: QueryResult, console: Console) -> None:
 
 
 def print_csv(table: QueryResult, stream: TextIO) -> None:
-    """Print a result as CSV with a header; NULL is an empty cell."""
-    rows = (["" if value is None else _text(value) for value in row] for row in table.rows)
-    write_csv((table.columns, *rows), stream)
+    """Print a result as CSV with a header; NULL is an empty cell, and numbers have all their digits."""
+
+    def cell(value: object) -> object:
+        return "" if value is None else value if isinstance(value, float) else _text(value)
+
+    write_csv((table.columns, *(map(cell, row) for row in table.rows)), stream)
 
 
 def print_views(stream: TextIO) -> None:
@@ -83,11 +86,11 @@ def print_schema(stream: TextIO) -> None:
 
 
 def _text(value: object) -> str:
-    """Return the text of a value; NULL is a dash."""
+    """Return the text of a value: six digits of a fraction, all of a larger number; NULL is a dash."""
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if abs(value) < 100_000 else f"{value:.15g}"
     text = plain(value)
     return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.core.records import Execution, Status
+from tasks.core.wording import rounded
 from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, QueryDeadline, engine_of
 from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
@@ -350,7 +351,7 @@ class SqlSession:
 
 
 def _stopped(query: _Query) -> str:
-    return f"The query did not finish within {query.timeout:.3g} s and was stopped."
+    return f"The query did not finish within {rounded(query.timeout, 3)} s and was stopped."
 
 
 def address_space() -> int:

@@ -108,7 +108,7 @@ def _metrics_without_steps(record: RunRecord) -> dict[str, Logged]:
 
 
 def _dollars(usd: float | None) -> float | None:
-    return None if usd is None else float(f"{usd:.6g}")
+    return None if usd is None else float(f"{usd:.12g}")
 
 
 MAX_TAG = 8000

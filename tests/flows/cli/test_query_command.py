@@ -138,6 +138,13 @@ def test_a_table_a_csv_and_a_json_object_say_the_same() -> None:
     assert rows(sql)[0]["unknown"] is None
 
 
+@pytest.mark.usefixtures("two_runs")
+def test_a_csv_has_every_digit_and_a_table_every_digit_before_the_point() -> None:
+    sql = "SELECT 1234567.891::DOUBLE AS large, 1::DOUBLE / 3 AS share, 123456.789::DOUBLE AS tokens"
+    assert as_csv(sql)[1] == ["1234567.891", "0.3333333333333333", "123456.789"]
+    assert run("query", sql).out.splitlines()[2].split() == ["1234567.891", "0.333333", "123456.789"]
+
+
 def as_csv(sql: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
 

@@ -1,6 +1,7 @@
 """Figures of runs equal the records, and equal figures are equal files; the Pareto front; the chart of candidates."""
 
 import datetime
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -176,6 +177,14 @@ def test_systems_without_a_cost_have_no_chart() -> None:
     assert not list(pareto_blocks(systems_of([(5, 0), (6, 0), (7, 1)])))
     (section,) = pareto_blocks(systems_of([(5, 1), (6, 2), (4, 3)]))
     assert "('s0: 50.00 %, $1.0000', 's1: 60.00 %, $2.0000')" in str(section)
+
+
+def test_no_axis_has_an_exponent() -> None:
+    dear, cheap = (Priced(name, Accuracy(5, 10), usd) for name, usd in (("dear", 12_000.0), ("cheap", 1.0)))
+    chart = candidate_chart([("a", "A", curve(2, 1_000_000.0))])
+    assert chart is not None
+    for text in (str(list(pareto_blocks([dear, cheap]))), str(chart)):
+        assert re.search(r"[\d,]{6}", text) and not re.search(r"\de[+-]\d", text)
 
 
 def curve(n: int, usd: float | None) -> dict[str, Any]:
