@@ -16,7 +16,7 @@ from tasks.pages.run_page import RunView, run_page
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
-from tasks.scoring.cost import Cost
+from tasks.scoring.cost import Cost, Estimate
 from tasks.scoring.scores import Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.samples import make_record, make_rows, make_run
@@ -203,5 +203,8 @@ def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown
     right = record.score.correct
     assert "tier flex: 8 of 10 paid calls" in str(table.caption)
     assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
+    one = replace(cost, calls=1, flex_calls=1)
+    table = savings_table(make_record(cost=one, forecast=Estimate(1, calls=1, cost_usd=0.5)))
+    assert "tier flex: 1 of 1 paid call; forecast: $0.5000 for 1 call; " in str(table and table.caption)
     for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
         assert savings_table(make_record(cost=cost)) is None
