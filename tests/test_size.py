@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 945,
-    "flows/cli": 4_872,
-    "flows/evaluate": 7_146,
+    "flows/cli": 4_873,
+    "flows/evaluate": 7_152,
     "flows/matrix": 1_158,
     "flows/pipelines": 972,
     "flows/prefect": 2_523,
@@ -23,7 +23,7 @@ BUDGETS = {
     "tasks/core": 1_444,
     "tasks/database": 5_718,
     "tasks/documents": 1_370,
-    "tasks/pages": 2_864,
+    "tasks/pages": 2_870,
     "tasks/results": 6_792,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_344,

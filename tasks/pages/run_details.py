@@ -67,7 +67,16 @@ def variants_table(record: RunRecord) -> Table | None:
 
 
 def run_tables(record: RunRecord) -> Iterator[Table]:
-    """Yield the tables of a run."""
+    """Yield the tables of a run; of one that has not finished, those of its cost."""
+    if record.is_finished:
+        yield from _score_tables(record)
+    if bill := _calls_table(record):
+        yield bill
+    if savings := savings_table(record):
+        yield savings
+
+
+def _score_tables(record: RunRecord) -> Iterator[Table]:
     if record.stages:
         rows = (
             (
@@ -98,10 +107,6 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
     most_first = sorted(causes.items(), key=lambda cause: -cause[1])
     if cells := tuple((name, f"{count:,}") for name, count in most_first if count):
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
-    if bill := _calls_table(record):
-        yield bill
-    if savings := savings_table(record):
-        yield savings
 
 
 def _linking(record: RunRecord) -> Table:

@@ -138,7 +138,7 @@ def test_the_cost_of_a_run_that_has_not_finished_is_said_to_be_of_its_ended_ques
 ) -> None:
     record = record_of(make_run(), make_rows(9), status)
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
-    assert text.count("calls of questions that had not ended are not counted") == said
+    assert text.count("calls of questions whose result was not yet stored are not counted") == said
 
 
 def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_always_shown(
