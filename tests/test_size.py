@@ -23,7 +23,7 @@ BUDGETS = {
     "tasks/core": 1_444,
     "tasks/database": 5_718,
     "tasks/documents": 1_370,
-    "tasks/pages": 2_870,
+    "tasks/pages": 2_874,
     "tasks/results": 6_792,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_344,

@@ -89,6 +89,10 @@ def _not_scored(record: RunRecord) -> Iterator[Sentence]:
     ):
         if count:
             yield Sentence(f"{count:,} of {questions} {agreeing('is', count)} not scored, {why}", "warning")
+    if (lost := len(record.metrics.get("unanswered") or ()) - (record.unanswered or 0)) > 0:
+        yield Sentence(
+            f"{lost:,} of the questions that are not scored {agreeing('has', lost)} no answer", "warning"
+        )
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(
