@@ -295,7 +295,7 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
                 suite = suites.get(question.database_id, ())
                 return await _check(entry, question, benchmark, suite, judge)
 
-            return await for_each(key.entries.values(), check, progress, "Checked the SQL of {} questions")
+            return await for_each(key.entries.values(), check, progress, "Checked the SQL of question {}")
 
     return CheckedKey(plain, key, tuple(asyncio.run(run())))
 

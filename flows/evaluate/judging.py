@@ -148,7 +148,7 @@ async def _ask_all(
             if not control.stop.is_set():
                 await _ask(judged, row, databases[row.question.database_id], resources)
                 done = len(judged.opinions) + len(judged.failures)
-                control.progress.step(f"Judged {done:,} of {len(judged.rows):,} answers")
+                control.progress.step(f"Judged answer {done:,} of {len(judged.rows):,}")
 
     async with Resources.open(settings, control, persistent=False) as resources:
         await until_done_or_stopped([asyncio.create_task(ask(row)) for row in judged.rows], control)

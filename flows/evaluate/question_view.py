@@ -264,7 +264,7 @@ async def _execute(
             executed = replace(view, causes=causes, predicted=predicted, gold=gold)
             return replace(executed, remark=_remark(executed, database.dialect))
 
-        return await for_each(views, execute, progress, "Executed predictions and golds of {} questions")
+        return await for_each(views, execute, progress, "Executed prediction and gold of question {}")
 
 
 def _remark(view: QuestionView, dialect: str) -> str:

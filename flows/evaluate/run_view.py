@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from tasks.database.schema import Schema
 
 
+OF_STORED = ("cost", "stage_costs", "degradation", "failures", "failure_messages", "gold_faults")
+"""What the record of a run that has not finished says of the questions that are stored so far."""
+
+
 def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True) -> RunView:
     """Return what is shown of a run, with why each wrong question is wrong if the benchmark's files can be read.
 
-    Without `by_question`, a finished run is shown without these causes, and no file is read. The scores of a run that
-    is not finished are counted here. The metric "errors", questions by cause, is computed if the record lacks it.
+    Without `by_question`, a finished run is shown without these causes, and no file is read. A run that is not finished
+    has no score, and `OF_STORED` is counted here. The metric "errors", questions by cause, is computed if the record
+    lacks it.
     """
     if not by_question and record.status in FINISHED and "errors" in record.metrics:
         return RunView(record)
@@ -36,7 +41,8 @@ def view_run(record: RunRecord, folders: "Folders", *, by_question: bool = True)
     except CrosscheckError as error:
         problem = str(error)
     if record.status not in FINISHED:
-        record = record_of(record, record.rows, record.status, schemas=schemas)
+        stored = record_of(record, record.rows, record.status)
+        record = record.model_copy(update={name: getattr(stored, name) for name in OF_STORED})
     view = RunView(record, schemas, problem)
     if "errors" in record.metrics:
         return view

@@ -249,7 +249,7 @@ async def _score(
 
     def show(score: QuestionScore) -> None:
         if score.executable:
-            progress.step(f"Judging {next(numbers):,} of {total:,} predictions")
+            progress.step(f"Judging question {next(numbers):,} of {total:,}")
 
     async with SqlWorkers() as workers:
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:

@@ -207,7 +207,7 @@ class Scorer:
         if database is not None and self._translation:
             outcome = self._translation.apply(outcome, database)
         if database is None:
-            self._scores[question.id] = _unscored(question, outcome, gold)
+            self._scores[question.id] = self._without_database(question, outcome)
             return
         if not self._scorable.benchmark.has_gold(question.id):
             await self.add_scored(_unscored(question, outcome, gold="", gold_status=NO_GOLD))
@@ -252,17 +252,19 @@ class Scorer:
                 score = replace(score, undecided=(await decide(judge, database, score.gold_sql)).kinds)
         if database and score.executable and self._gold(score.question):
             if self._soft_f1 is not None:
-                self._soft_f1[score.question.id] = await measure_soft_f1(
-                    self._judge.workers,
-                    database,
-                    score.gold_sql,
-                    score.outcome.sql,
-                    timeout_s=self._settings.timeout_s,
-                )
+                self._soft_f1[score.question.id] = await self._best_soft_f1(database, score)
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
                 # Verdicts of an earlier run do not say what is right on the first database alone.
                 await self._verdicts(score.question, database, score.outcome)
         self._add(score)
+
+    async def _best_soft_f1(self, database: Database, score: QuestionScore) -> float | None:
+        """Return the highest Soft-F1 with any of a question's golds; None if none of them finishes."""
+        golds = (score.gold_sql, *self._scorable.benchmark.further_gold.get(score.question.id, ()))
+        workers, timeout_s = self._judge.workers, self._settings.timeout_s
+        sql = score.outcome.sql
+        values = [await measure_soft_f1(workers, database, gold, sql, timeout_s=timeout_s) for gold in golds]
+        return max((value for value in values if value is not None), default=None)
 
     def _add(self, score: QuestionScore) -> None:
         score = replace(score, question=self._with_grade(score))
@@ -358,9 +360,14 @@ class Scorer:
         measurements = measure(scored_run, self._metrics)
         return record_of(run, rows, schemas=schemas, measurements=measurements, link_all=link_all, **facts)
 
-    def _without_database(self, question: Question) -> QuestionScore:
-        failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
-        return _unscored(question, Outcome(question.id, None, failure=failure), self._gold(question))
+    def _without_database(self, question: Question, outcome: Outcome | None = None) -> QuestionScore:
+        """Return the score of a question that no model was asked, unless the outcome has what became of it."""
+        if outcome is None or not (outcome.sql or outcome.failure or outcome.stages):
+            failure = Failure(
+                "missing_database", "", f"the database {question.database_id} is missing", False
+            )
+            outcome = replace(outcome or Outcome(question.id, None), failure=failure)
+        return _unscored(question, outcome, self._gold(question))
 
     def _gold(self, question: Question) -> str:
         return self._scorable.benchmark.gold.get(question.id, "")

@@ -380,7 +380,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     if len(ranked) < 2:
         return Standings(unranked)
     retryable = {
-        result.cell.name: {row.question.id for row in result.evaluated.rows if row.outcome.retryable}
+        result.cell.name: {id_ for id_, row in result.evaluated.scored_rows.items() if row.outcome.retryable}
         for result in cells
         if result.evaluated
     }

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from flows.prefect.settings import WITH_SERVER, WITHOUT_SERVER, apply
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.wording import counted
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings
 
@@ -433,8 +434,8 @@ class RecorderBackpressure:
                 elif time.monotonic() - last_recorded_at >= RECORDING_S:
                     self._dropped = executed - self._recorded
                 if ending:
-                    count = f"{self._recorded:,} of {executed:,}"
-                    control.progress.step(f"Prefect has recorded {count} task runs")
+                    count = f"{self._recorded:,} of {counted(executed, 'task run')}"
+                    control.progress.step(f"Prefect has recorded {count}")
                 if too_many():
                     await asyncio.sleep(pause_s)
         return self._recorded

@@ -11,6 +11,8 @@ MINUS = "\N{MINUS SIGN}"
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 UNKNOWN = "unknown"
 """Text for an unknown value; never 0."""
+ROUNDING = 1e-9
+"""What may be left of 0 after sums of fractions."""
 
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
@@ -29,19 +31,36 @@ class Share(Protocol):
         ...
 
 
-def percent(share: Share | None) -> str:
-    """Write a share in percent with two decimals; a dash where there is none."""
-    return f"{100 * share.correct / share.total:.2f} %" if share and share.total else DASH
+def percent(share: Share | None, decimals: int = 2) -> str:
+    """Write a share in percent; a dash where there is none. Only nothing is 0 %, and only everything is 100 %."""
+    if not share or not share.total:
+        return DASH
+    value, least = 100 * share.correct / share.total, 10**-decimals
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0 and value > ROUNDING:
+        return f"<{least} %"
+    return f">{100 - least} %" if float(text) == 100 and value < 100 - ROUNDING else f"{text} %"
+
+
+def amount(value: float) -> str:
+    """Write a number with all digits of its whole part; of its decimals, those within the first six digits.
+
+    >>> amount(1_234_567), amount(1_234_567.5), amount(6436.125), amount(0.5)
+    ('1,234,567', '1,234,568', '6,436.12', '0.5')
+    """
+    return f"{value:,.0f}" if value % 1 == 0 or abs(value) >= 1e6 else f"{value:,g}"
 
 
 def counts(share: Share | None) -> str:
     """Write numerator and denominator, `1,030 of 1,534`; "" where there is no share."""
-    return "" if share is None else f"{share.correct:,g} of {share.total:,g}"
+    return "" if share is None else f"{amount(share.correct)} of {amount(share.total)}"
 
 
 def percent_and_counts(share: Share) -> str:
     """Write a share as `80.62 % (104/129)`; "none to score" of nothing."""
-    return f"{percent(share)} ({share.correct:g}/{share.total:g})" if share.total else "none to score"
+    if not share.total:
+        return "none to score"
+    return f"{percent(share)} ({amount(share.correct)}/{amount(share.total)})"
 
 
 def interval(low: float, high: float) -> str:
@@ -75,8 +94,8 @@ def signed(value: float, form: str = "d") -> str:
 def p_value(p: float | None) -> str:
     """Write a p-value with two digits, or as many as tell it from a round number, such as a level; a dash for None.
 
-    >>> p_value(0.0412), p_value(1.0), p_value(3.2e-9), p_value(0.0496), p_value(0.05)
-    ('0.041', '1', '3.2e-09', '0.0496', '0.05')
+    >>> p_value(0.0412), p_value(1.0), p_value(3.2e-9), p_value(0.04998), p_value(0.05)
+    ('0.041', '1', '3.2e-09', '0.04998', '0.05')
     """
     if p is None:
         return DASH
@@ -132,12 +151,14 @@ def _plural(noun: str) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Write US dollars; "unknown" where a paid call has no price.
+    """Write US dollars; "unknown" where a paid call has no price. Only nothing, and what rounding leaves, is $0.0000.
 
-    >>> money(1234.5), money(-0.5), money(None)
-    ('$1,234.5000', '-$0.5000', 'unknown')
+    >>> money(1234.5), money(-0.5), money(0.000003), money(-1e-18), money(None)
+    ('$1,234.5000', '-$0.5000', '<$0.0001', '$0.0000', 'unknown')
     """
-    return UNKNOWN if usd is None else f"{'-' if usd < 0 else ''}${abs(usd):,.4f}"
+    if usd is not None and ROUNDING < usd < 0.00005:
+        return "<$0.0001"
+    return UNKNOWN if usd is None else f"{'-' if usd <= -0.00005 else ''}${abs(usd):,.4f}"
 
 
 def seconds(value: float | None) -> str:

@@ -44,6 +44,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
     if record.fatal:
         yield Sentence(f"The run ended early: {record.fatal}", "error")
     ids = [str(id_) for id_ in record.metrics.get("unanswered") or ()]
+    scored = len(record.scored_rows) if record.scored is None else record.scored
     for kind, count in record.failures.items():
         have, are = agreeing("has", count), agreeing("counts", count)
         message = record.failure_messages.get(kind, "").rstrip(".")
@@ -51,7 +52,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
         which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
         yield Sentence(
-            f"{count:,} of {counted(record.scored or 0, 'question')}{which} {have} no answer ({kind}) and {are} as "
+            f"{count:,} of {counted(scored, 'question')}{which} {have} no answer ({kind}) and {are} as "
             f"wrong{f': {message}{log}' if message else ''}.",
             "error",
         )
@@ -88,6 +89,10 @@ def _not_scored(record: RunRecord) -> Iterator[Sentence]:
     ):
         if count:
             yield Sentence(f"{count:,} of {questions} {agreeing('is', count)} not scored, {why}", "warning")
+    if (lost := len(record.metrics.get("unanswered") or ()) - (record.unanswered or 0)) > 0:
+        yield Sentence(
+            f"{lost:,} of the questions that are not scored {agreeing('has', lost)} no answer", "warning"
+        )
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(
@@ -235,7 +240,7 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
         took = f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
         parts.append(f"{took}, {total_time(seconds)}" if seconds else took)
     if not record.is_finished:
-        parts.append("calls of questions that had not ended are not counted")
+        parts.append("calls of questions whose result was not yet stored are not counted")
     return "; ".join(parts)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tasks.core.wording import DASH, counts, money, number, percent, seconds, signed
+from tasks.core.wording import DASH, counted, counts, money, number, percent, seconds, signed
 from tasks.documents.model import Column, Table
 from tasks.documents.text import folded
 from tasks.pages.scores import AXIS, accuracy_table, interval_in_words, score_plot
@@ -67,7 +67,16 @@ def variants_table(record: RunRecord) -> Table | None:
 
 
 def run_tables(record: RunRecord) -> Iterator[Table]:
-    """Yield the tables of a run."""
+    """Yield the tables of a run; of one that has not finished, those of its cost."""
+    if record.is_finished:
+        yield from _score_tables(record)
+    if bill := _calls_table(record):
+        yield bill
+    if savings := savings_table(record):
+        yield savings
+
+
+def _score_tables(record: RunRecord) -> Iterator[Table]:
     if record.stages:
         rows = (
             (
@@ -98,10 +107,6 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
     most_first = sorted(causes.items(), key=lambda cause: -cause[1])
     if cells := tuple((name, f"{count:,}") for name, count in most_first if count):
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
-    if bill := _calls_table(record):
-        yield bill
-    if savings := savings_table(record):
-        yield savings
 
 
 def _linking(record: RunRecord) -> Table:
@@ -167,7 +172,8 @@ def savings_table(record: RunRecord) -> Table | None:
         "saved what its replies cost when they were paid"
     ]
     if cost.flex_calls:
-        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
+        calls = counted(cost.calls or 0, "paid call")
+        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {calls}")
     if (text := forecast_in_words(record)) is not None:
         remarks.append(text)
     right = record.score.correct
@@ -183,8 +189,8 @@ def forecast_in_words(record: RunRecord) -> str | None:
     """Return the forecast of a run's cost beside the actual one; None if either is unknown."""
     forecast = record.forecast
     scratch = record.cost.from_scratch_usd
-    if forecast is None or forecast.cost_usd is None or scratch is None:
+    if forecast is None or forecast.calls is None or forecast.cost_usd is None or scratch is None:
         return None
     share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""
-    estimated = f"forecast: {money(forecast.cost_usd)} for {number(forecast.calls)} calls"
+    estimated = f"forecast: {money(forecast.cost_usd)} for {counted(forecast.calls, 'call')}"
     return f"{estimated}; from scratch: {money(scratch)}{share}"

@@ -202,11 +202,12 @@ def _not_scored(rows: Sequence[QuestionScore]) -> dict[str, Any]:
     """Count the questions without a database or without a gold, and the stages that could not execute SQL for them."""
     not_scored = [row for row in rows if not row.executable]
     missing = Counter(row.question.database_id for row in not_scored if row.status != NO_GOLD)
-    not_executed = [row.outcome.failure for row in not_scored if row.outcome.failure]
+    failures = [row.outcome.failure for row in not_scored if row.outcome.failure]
+    stages_not_run = (failure.stage for failure in failures if failure.kind == "missing_database")
     return {
         "missing_databases": dict(sorted(missing.items())),
         "without_gold": sum(row.status == NO_GOLD for row in not_scored),
-        "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
+        "not_executable": Counter(filter(None, stages_not_run)),
     }
 
 

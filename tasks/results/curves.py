@@ -6,7 +6,7 @@ from itertools import groupby
 from math import floor
 from typing import Any
 
-from tasks.core.wording import counted, money, percent, rounded
+from tasks.core.wording import amount, counted, money, percent, rounded
 from tasks.documents.model import Block, Bullets, Columns, Figure, Line, LinePoint, Lines, Section
 from tasks.scoring.candidates import UNITS
 from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
@@ -111,7 +111,7 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
         )
     ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
     label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(sentences)}"
-    return Lines(tuple(lines), label, tuple((tick, rounded(tick, 6)) for tick in ticks), _TITLES[unit])
+    return Lines(tuple(lines), label, tuple((tick, amount(tick)) for tick in ticks), _TITLES[unit])
 
 
 def _candidate_point(point: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
@@ -120,7 +120,7 @@ def _candidate_point(point: Mapping[str, Any], unit: str, kind: str, name: str) 
     low, high = majority["interval"]
     tip = (
         f"{name}: k = {point['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
-        f"pass {100 * point['pass']['value']:.2f} %, {rounded(cost, 6)} {_TITLES[unit]}"
+        f"pass {100 * point['pass']['value']:.2f} %, {amount(cost)} {_TITLES[unit]}"
     )
     y = 100 * majority["value"]
     label = str(point["k"])

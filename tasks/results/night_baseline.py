@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.core.wording import agreeing, counted, shorten, storable
+from tasks.core.wording import agreeing, counted, percent, shorten, storable
 from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
 from tasks.results.compare import compare
@@ -30,7 +30,7 @@ from tasks.results.run_record import (
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models
-from tasks.scoring.scores import Accuracy, QuestionScore, StageScore
+from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, StageScore
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
@@ -255,13 +255,12 @@ def compare_with(baseline: RunRecord, current: RunRecord, level: float) -> Paire
 
 def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
-    unanswered = sum(row.executable and row.outcome.retryable for row in stored.rows)
-    share = unanswered / max(1, len(stored.rows))
-    if share <= gate.tolerated_failures:
+    failed = Ratio(stored.retryable or 0, stored.scored or 0)
+    if (failed.value or 0) <= gate.tolerated_failures:
         return ""
     return (
-        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {agreeing('has', unanswered)} no answer "
-        f"({100 * share:.1f} %; {100 * gate.tolerated_failures:g} % are tolerated)."
+        f"{failed.correct:,} of {counted(failed.total, 'question')} {agreeing('has', failed.correct)} no answer "
+        f"({percent(failed, 1)}; {100 * gate.tolerated_failures:g} % are tolerated)."
     )
 
 
@@ -366,7 +365,7 @@ def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
         fixed=_flips_of(tested.fixed if tested else (), flips),
         stages=_stage_changes(baseline, current),
         causes=_cause_changes(baseline, current),
-        retryable=tuple(row for row in current.rows if row.outcome.retryable),
+        retryable=tuple(row for row in current.scored_rows.values() if row.outcome.retryable),
     )
 
 

@@ -198,7 +198,7 @@ class RunRecord(RunHeader):
     links: tuple[LinkingScore, ...] = ()
     """Schema linking by link, in the pipeline's order."""
     cost: Cost = Cost()
-    """Calls, tokens and money of the whole run; of one that has not finished, of the questions that had ended."""
+    """Calls, tokens and money of the whole run; of one that has not finished, of the questions that are stored."""
     forecast: Estimate | None = None
     """Estimated before the first question, without cached replies: to compare with `cost.from_scratch_usd`; null for
     free models and those without a price."""

@@ -147,7 +147,8 @@ def by_endpoint(cost: Cost) -> tuple[str, ...]:
     """Return a clause on the calls whose cost is the endpoint's own figure; () if there are none."""
     if not cost.by_endpoint:
         return ()
-    return (f"cost of {cost.by_endpoint:,} of {number(cost.calls)} calls as the endpoint reported it",)
+    calls = counted(cost.calls or 0, "call")
+    return (f"cost of {cost.by_endpoint:,} of {calls} as the endpoint reported it",)
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:

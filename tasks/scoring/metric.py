@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
-from tasks.core.wording import DASH, counted, counts, percent
+from tasks.core.wording import DASH, amount, counted, counts, percent
 from tasks.scoring.breakdown import accuracy
 from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value
 
@@ -108,9 +108,9 @@ def in_words(value: Value | None, unit: str) -> str:
     if isinstance(value, Ratio):
         if unit == SHARE:
             return f"{percent(value)} ({counts(value)})"
-        mean_of = f"{value.correct:,g} / {value.total:,g}"
+        mean_of = f"{amount(value.correct)} / {amount(value.total)}"
         return DASH if value.value is None else f"{value.value:,.2f} {unit} ({mean_of})"
-    return DASH if value is None else f"{value:,g} {unit}"
+    return DASH if value is None else f"{amount(value)} {unit}"
 
 
 def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:

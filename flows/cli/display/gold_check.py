@@ -143,7 +143,7 @@ def _undecided(verified: Verified) -> Iterator[Block]:
         for kind in KINDS
         if (ids := [name for name, decision in undecided.items() if kind in decision.kinds])
     )
-    total = f"of {len(verified.decisions):,} golds that run"
+    total = f"of {counted(len(verified.decisions), 'gold')} that {agreeing('runs', len(verified.decisions))}"
     caption = "a gold can have several causes"
     if unchecked:
         caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MAX_IDS)})"

@@ -50,7 +50,7 @@ def estimate_document(
         blocks.append(Sentence(f"Selecting among candidates costs more: at most {at_most} per question."))
     if budget_usd is not None and (total is None or total > budget_usd):
         how = "is unknown" if total is None else f"is above it ({money(total)})"
-        blocks.append(Sentence(f"The estimate {how}: the sweep stops when ${budget_usd:,.2f} are spent."))
+        blocks.append(Sentence(f"The estimate {how}: the sweep stops when {money(budget_usd)} are spent."))
     return Document("", tuple(blocks))
 
 
@@ -141,7 +141,7 @@ def _name_columns(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
 
 
 def _spent(budget: Budget) -> str:
-    spent = f"Spent ${budget.spent_usd:,.4f} of ${budget.limit_usd:,.4f}."
+    spent = f"Spent {money(budget.spent_usd)} of {money(budget.limit_usd)}."
     if budget.refused or budget.spent_usd < budget.limit_usd:
         return spent
     return f"{spent} The last calls were in flight when it was spent: none was refused, and no answer is missing."

@@ -181,8 +181,9 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     if is_certain or not other_columns or not holds_gold:
         return
     listed = ", ".join(f'"{name}"' for name in other_columns)
+    held = f"{copies:,} of {counted(predictions, 'question')}"
     raise DataError(
-        f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
+        f'{file.path}: the column "{column}" holds the gold SQL of {held}, and not '
         f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
         f"within an object), or give --sql-column {column!r} if these are the predictions."
     )

@@ -108,7 +108,7 @@ def _metrics_without_steps(record: RunRecord) -> dict[str, Logged]:
 
 
 def _dollars(usd: float | None) -> float | None:
-    return None if usd is None else float(f"{usd:.12g}")
+    return None if usd is None else round(usd, 9)
 
 
 MAX_TAG = 8000
@@ -186,8 +186,7 @@ def score_in_words(record: RunRecord) -> str:
 
 def in_short(record: RunRecord, verdict: str = "") -> str:
     """Return score, cost, unanswered questions and verdict, for the column Source, which MLflow's list always shows."""
-    share = record.score.ex
-    score = "no score" if share is None else f"{100 * share:.1f} %"  # the column is as wide as that
+    score = percent(record.score, 1) if record.score.total else "no score"  # the column is as wide as that
     usd = money(record.cost.cost_usd)
     return ", ".join((score, usd, f"{number(record.unanswered)} unanswered", *([verdict] if verdict else [])))
 

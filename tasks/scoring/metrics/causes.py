@@ -180,7 +180,7 @@ def errors(run: ScoredRun) -> Measurement:
 @metric("Wrong answers by DAC's kinds of error", unit="questions", better="lower", order=10)
 def errors_dac(run: ScoredRun) -> Measurement | None:
     """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
-    if run.scored and not any(row.gold_sql for row in run.scored):
+    if not any(row.gold_sql for row in run.scored):
         return None
     kinds = dac_counts(causes(run).values())
     titles = {kind: title for kind, (title, _) in DAC_KINDS.items()}

@@ -104,6 +104,9 @@ def _lines(score: Mapping[str, Any], load: float | None) -> Iterator[str]:
     if not score["questions"]:
         yield "Efficiency: no question to measure"
         return
+    if not score["measured"]:
+        yield f"Efficiency over {counted(score['questions'], 'question')}: no right answer was timed"
+        return
     steps = UNKNOWN if score["ves_steps"] is None else f"{score['ves_steps']:.2f}"
     yield (
         f"Efficiency over {counted(score['questions'], 'question')}, {score['measured']:,} timed: "

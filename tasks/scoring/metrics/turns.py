@@ -226,8 +226,8 @@ def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     failed = "unknown how many failed" if errors is None else f"{counts(Ratio.of(errors))} failed"
     after_last_turn = data["curve"][-1]
     return (
-        f"Turns: {mean.value or 0:,.2f} per question ({mean.correct:,g} / {mean.total:,g}), at most {data['most']:,}; "
-        f"{counts(Ratio.of(data['submitted']))} questions submitted an answer{not_submitted}",
+        f"Turns: {mean.value or 0:,.2f} per question ({mean.correct:,.0f} / {mean.total:,.0f}), at most "
+        f"{data['most']:,}; questions that submitted an answer: {counts(Ratio.of(data['submitted']))}{not_submitted}",
         f"Had it right and lost it: {percent_and_counts(Ratio.of(lost))}{ids}",
         f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
         f"{counts(Ratio.of(data['repeated_queries']))}",

@@ -1,5 +1,6 @@
 """A benchmark of a user's own, on machines that are not as ours: missing files, odd folders, other languages."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tasks.results.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, finish
+from tests.support.demo import write_predictions
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
@@ -170,3 +172,19 @@ def test_two_evaluations_that_begin_at_once_in_an_empty_working_folder_both_fini
     assert [ran.code for ran in ended] == [0, 0], "\n".join(ran.err for ran in ended)
     runs = [ran.json["mlflow"]["run_id"] for ran in ended]
     assert len(set(runs)) == 2
+
+
+def test_soft_f1_is_that_of_the_nearest_of_several_golds(own_benchmark: OwnBenchmark, in_home: None) -> None:
+    """An answer that is right by any gold is no worse by its cells."""
+    file = own_benchmark.folder / "dev.json"
+    questions = json.loads(file.read_text(encoding="utf-8"))
+    golds = {str(question["question_id"]): f"{question['SQL']};" for question in questions}
+    for question in questions:
+        question["SQL"] = ["SELECT 'another reading', 2, 3", question["SQL"]]
+    file.write_text(json.dumps(questions), encoding="utf-8")
+    answers = write_predictions(own_benchmark.folder / "answers.jsonl", golds)
+    words = ("--benchmark", str(own_benchmark.file), "--data", str(own_benchmark.folder.parent))
+    ran = in_process.run("score", *words, "--predictions", answers, "--soft-f1", "--json")
+    assert ran.code == 0, ran.err
+    record = json.loads(ran.out)
+    assert record["correct"] == record["total"] == record["metrics"]["soft_f1"]["sum"] == len(questions)

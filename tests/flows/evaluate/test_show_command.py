@@ -16,6 +16,7 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Failure, Outcome, StageRecord, Usage
+from tasks.results.run_record import RunRecord
 from tasks.scoring.scores import Verdict
 from tasks.settings.home import Home
 from tests.support.command_line import Ran
@@ -203,3 +204,43 @@ def test_the_first_screen_is_made_without_the_benchmarks_files_and_lists_with_th
     )
     assert "execution accuracy" in runs.show() and not read
     assert runs.show("--wrong") and len(read) == 1
+
+
+def test_a_run_that_was_killed_has_no_number_of_the_questions_that_happened_to_be_stored(
+    runs: KeptRuns,
+) -> None:
+    """`runs --json` has null for each of its counts and for its score, and so has everything that shows the run."""
+    first, second, third = runs.judged()
+    lost = Outcome(second.question.id, None, failure=Failure("backbone_error", "x", "It was silent.", True))
+    kept = runs.warehouse.read_run(runs.keep([first, second, third]))
+    run = kept.model_copy(update={"run_id": "20261121-020000-killed", "status": "running"})
+    begun = {name: field.get_default() for name, field in RunRecord.model_fields.items()}
+    unknown = ("scores", "rows", "stages", "by_difficulty", "by_database", "cost", "metrics", "degradation")
+    counts = (
+        "questions",
+        "scored",
+        "answered",
+        "unanswered",
+        "retryable",
+        "ex",
+        "correct",
+        "total",
+        "low",
+        "high",
+    )
+    run = run.model_copy(update={name: begun[name] for name in (*unknown, *counts)})
+    runs.warehouse.start(run)
+    right = replace(first, final=RIGHT, stages=dict.fromkeys(first.stages, RIGHT))
+    runs.warehouse.append_questions(run, [right, replace(second, outcome=lost, stages={})])
+    runs.warehouse.abandon(run.run_id, "killed")
+    found, listed = (
+        json.loads(runs.run(*words, "--json").out) for words in (("show", run.run_id), ("runs",))
+    )
+    assert found["status"] == "killed" and found["cost"]["calls"] is not None
+    header = next(one for one in listed["runs"] if one["run_id"] == run.run_id)
+    assert {name: found[name] for name in header} == header
+    assert found["ex"] is found["total"] is found["questions"] is None and found["scores"] == {}
+    shown = runs.run("show", run.run_id, "--details")
+    assert shown.code == 0 and "%" not in shown.out and "no execution accuracy" in shown.out
+    assert "1 of 2 questions has no answer (backbone_error)" in shown.out
+    assert "1 question unanswered of 2" in shown.out

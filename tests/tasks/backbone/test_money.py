@@ -102,6 +102,8 @@ def test_unknown_costs_stay_unknown() -> None:
 def test_the_endpoints_figures_are_said_to_be_its_own() -> None:
     found = total_cost([record(call("a", cost_usd=0.25, cost_source="endpoint"), call("b", cost_usd=0.5))])
     assert in_words(found) == "paid $0.7500; cost of 1 of 2 calls as the endpoint reported it"
+    single = total_cost([record(call("a", cost_usd=0.25, cost_source="endpoint"))])
+    assert in_words(single) == "paid $0.2500; cost of 1 of 1 call as the endpoint reported it"
 
 
 class Priced:

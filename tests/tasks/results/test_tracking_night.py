@@ -33,6 +33,7 @@ from tasks.results.night_baseline import (
     Baselines,
     Pin,
     compared,
+    details,
     named_run,
     paid_before,
     pin_history,
@@ -47,7 +48,7 @@ from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
-from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status
+from tests.tasks.results.comparison_samples import score, stored, two_runs, with_row, with_status
 from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, of_night, unanswered
 
 __all__ = ["disk"]
@@ -252,6 +253,17 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
     assert judged.ex == Accuracy(47, 100)
     assert judged.run and judged.run.failures == {"backbone_error": 3}
+
+
+def test_the_share_without_an_answer_is_of_the_scored_questions(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(0, 0, 100)
+    for place in range(50, 100):  # without a database
+        before, tonight = (with_row(run, place, executable=False) for run in (before, tonight))
+    (judged,) = a_night(warehouse, [before, unanswered(tonight, (1, 60))]).entries
+    assert judged.verdict_in_words == "too many unanswered: 1 of 50"
+    assert judged.problem.startswith("1 of 50 questions has no answer (2.0 %; 1 % are tolerated)")
+    (detail,) = details([judged], warehouse)
+    assert [row.question.id for row in detail.retryable] == [tonight.rows[1].question.id]
 
 
 def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_ranked(

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from flows.runtime.summary import next_steps
+from tasks.core.outcome import Failure
 from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
 from tasks.pages.first_screen import BAR, bar, run_document
@@ -16,8 +17,9 @@ from tasks.pages.run_page import RunView, run_page
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
-from tasks.scoring.cost import Cost
-from tasks.scoring.scores import Score, StageScore
+from tasks.scoring.cost import Cost, Estimate
+from tasks.scoring.metric import METRICS, ScoredRun, measure
+from tasks.scoring.scores import NO_GOLD, Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.samples import make_record, make_rows, make_run
 
@@ -138,7 +140,7 @@ def test_the_cost_of_a_run_that_has_not_finished_is_said_to_be_of_its_ended_ques
 ) -> None:
     record = record_of(make_run(), make_rows(9), status)
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
-    assert text.count("calls of questions that had not ended are not counted") == said
+    assert text.count("calls of questions whose result was not yet stored are not counted") == said
 
 
 def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_always_shown(
@@ -203,5 +205,25 @@ def test_the_bill_goes_from_the_list_price_to_what_was_paid_unless_it_is_unknown
     right = record.score.correct
     assert "tier flex: 8 of 10 paid calls" in str(table.caption)
     assert f"per right answer: ${0.875 / right:,.4f} from scratch ($0.8750 / {right})" in str(table.caption)
+    one = replace(cost, calls=1, flex_calls=1)
+    table = savings_table(make_record(cost=one, forecast=Estimate(1, calls=1, cost_usd=0.5)))
+    assert "tier flex: 1 of 1 paid call; forecast: $0.5000 for 1 call; " in str(table and table.caption)
     for cost in (Cost(), Cost(calls=5, list_usd=0.0, reply_cache_usd=0.0)):
         assert savings_table(make_record(cost=cost)) is None
+
+
+def test_a_failed_question_without_gold_is_named_and_has_not_only_a_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is in no count of scored questions, but a submission would lack it."""
+    rows = make_rows(12)
+    failure = Failure("backbone_error", "preliminary_sql", "It was silent.", True)
+    without_gold = replace(rows[0].final, gold_status=NO_GOLD)
+    lost = replace(rows[0].outcome, sql=None, failure=failure)
+    rows = (replace(rows[0], executable=False, outcome=lost, final=without_gold), *rows[1:])
+    unanswered, by_kind = METRICS.get("unanswered"), METRICS.get("errors_dac")
+    record = record_of(make_run(), rows, measurements=measure(ScoredRun("bird", rows, {}), [unanswered]))
+    assert (record.without_gold, record.unanswered, record.not_executable) == (1, 1, {})
+    text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
+    assert "1 of the questions that are not scored has no answer" in text
+    assert by_kind.of(ScoredRun("bird", rows[:1], {})) is None

@@ -133,8 +133,9 @@ def test_stages_are_metrics_of_their_own_and_a_stepped_series() -> None:
 def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
     record = make_record()
     assert "usage/cost_usd" not in {measure.name for measure in measures(record)}
-    free = record.model_copy(update={"cost": replace(record.cost, cost_usd=0.0)})
-    assert {measure.name: measure.value for measure in measures(free)}["usage/cost_usd"] == 0.0
+    for usd in (0.0, 1234.567891):
+        priced = record.model_copy(update={"cost": replace(record.cost, cost_usd=usd)})
+        assert {measure.name: measure.value for measure in measures(priced)}["usage/cost_usd"] == usd
 
 
 def test_the_description_states_rule_counts_and_causes_once() -> None:

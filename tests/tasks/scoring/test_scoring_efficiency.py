@@ -54,6 +54,8 @@ def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
 
 def test_nothing_right_scores_zero_and_what_was_not_asked_or_counted_is_unknown() -> None:
     assert score_efficiency([], questions=3)["ves"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    nothing = efficiency.of(ScoredRun("bird", [score("a")], {}, measured={"efficiency": Measured({}, 9.0)}))
+    assert nothing and nothing.lines == ("Efficiency over 1 question: no right answer was timed",)
     assert score_efficiency([], questions=0)["ves"] is None
     assert score_efficiency([], questions=0)["ves_steps"] is None
     assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2)["ves_steps"] is None

@@ -162,7 +162,7 @@ def test_why_nothing_was_submitted_is_counted_and_said() -> None:
     data = found(ended)
     assert data["not_submitted"] == {"the limit of 5 turns was reached": 1}
     assert (
-        "0 of 1 questions submitted an answer; not submitted: 1 (the limit of 5 turns was reached)"
+        "questions that submitted an answer: 0 of 1; not submitted: 1 (the limit of 5 turns was reached)"
         in (turn_lines(data)[0])
     )
     assert found(row)["not_submitted"] == {} and "not submitted" not in turn_lines(found(row))[0]
