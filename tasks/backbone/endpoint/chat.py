@@ -249,9 +249,10 @@ def usage_of(usage: Any) -> Usage:
 def _cost(usage: Mapping[str, Any]) -> float | None:
     """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
     cost = usage.get("cost")
-    if not cost and usage.get("is_byok"):
+    upstream_cost = wire.part(usage, "cost_details").get("upstream_inference_cost")
+    if not cost and (upstream_cost or usage.get("is_byok")):
         # The gateway used the user's own key at the provider, who sends the bill: 0 is not what the call cost.
-        cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
+        cost = upstream_cost or None
     if not isinstance(cost, int | float) or isinstance(cost, bool):
         return None
     return float(cost) if 0 <= cost <= MAX_CALL_USD else None
