@@ -142,6 +142,33 @@ def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
     assert copies is (count >= 5), "named on purpose: read, and not ranked"
 
 
+@pytest.mark.parametrize(
+    ("added", "column"),
+    [
+        ({"predictions": ["SELECT -1", "SELECT -2"]}, "predictions.0"),
+        ({"candidates": [{"sql": "SELECT -1"}]}, "candidates.0.sql"),
+        ({"messages": [{"role": "assistant", "content": "SELECT -1"}]}, "messages.0.content"),
+    ],
+)
+def test_answers_in_a_list_are_columns_too(
+    bird: Any, paired: Paired, added: dict[str, Any], column: str
+) -> None:
+    bird.write("dev.json", [question(n) for n in range(4)])
+    records = [{"question_id": n, "SQL": f"SELECT {n}"} | added for n in range(4)]
+    with pytest.raises(DataError, match=rf'"SQL" holds the gold SQL.*"{column}"'):
+        paired(records)
+    assert set(paired(records, sql_column=column).sqls.values()) == {"SELECT -1"}
+
+
+def test_the_gold_is_recognized_in_another_spelling_and_where_a_part_was_corrected(
+    bird: Any, paired: Paired
+) -> None:
+    bird.write("dev.json", [question(n) for n in range(4)])
+    golds = ["select 0;", "SELECT\n1", "Select 2 ;", "SELECT 33"]
+    with pytest.raises(DataError, match="holds the gold SQL of 3 of 4"):
+        paired([{"question_id": n, "SQL": sql, "output": "SELECT 1"} for n, sql in enumerate(golds)])
+
+
 @pytest.mark.parametrize("asked", [None, "predictions.m.predicted_sql"])
 def test_a_nested_column_is_read(bird: Any, paired: Paired, asked: str | None) -> None:
     bird.write("dev.json", [question(n) for n in range(1, 5)])
