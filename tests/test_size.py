@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/prefect": 2_522,
     "flows/runtime": 887,
     "tasks/backbone": 8_080,
-    "tasks/benchmarks": 3_925,
+    "tasks/benchmarks": 3_932,
     "tasks/core": 1_418,
     "tasks/database": 5_722,
     "tasks/documents": 1_370,

@@ -176,7 +176,7 @@ def test_a_nested_column_is_read(bird: Any, paired: Paired, asked: str | None) -
     assert paired(records, sql_column=asked).sqls == {str(n): f"SELECT {-n}" for n in range(1, 5)}
 
 
-@pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
+@pytest.mark.parametrize("name", ["question_id", "instance_id", "id", "ID", "Question ID", "Instance-Id"])
 def test_questions_and_predictions_name_their_ids_alike(bird: Any, paired: Paired, name: str) -> None:
     bird.write("dev.json", [question(f"a{n}", f"SELECT {n}", name) for n in range(3)])
     records = [{name: f"a{n}", "predicted_sql": f"SELECT {-n}"} for n in range(3)]
