@@ -21,7 +21,7 @@ BUDGETS = {
     "tasks/backbone": 8_080,
     "tasks/benchmarks": 3_932,
     "tasks/core": 1_418,
-    "tasks/database": 5_722,
+    "tasks/database": 5_728,
     "tasks/documents": 1_370,
     "tasks/pages": 2_863,
     "tasks/results": 6_792,
