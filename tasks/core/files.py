@@ -28,7 +28,7 @@ def require_file(path: Path) -> None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file or pipe that a user names; that of a pipe is read once per process.
 
-    OSError if it cannot be read, is a device, a file of more than `MAX_FILE` bytes, or a pipe with more than `MAX_PIPE`.
+    OSError if it cannot be read, is a device, or has more than `MAX_FILE` bytes, `MAX_PIPE` for a pipe.
     """
     status = path.stat()
     if stat.S_ISFIFO(status.st_mode):
