@@ -6,13 +6,14 @@ import. Objects without references are removed at once as always; this is about 
 
 import atexit
 import gc
+import io
 import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 SELDOM = (10_000, 50, 10)
 """New objects after which these are searched (Python's own: 700), such searches before the survivors of earlier ones
@@ -94,8 +95,21 @@ def forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))
 
 
+class _Words(io.FileIO):
+    """Standard error, which ends no command where it cannot be written (`2> log` on a full disk)."""
+
+    def write(self, content: Any) -> int:
+        """Write as much as can be written; the rest is lost."""
+        with suppress(OSError):
+            return super().write(content)
+        return len(content)
+
+
 def open_closed_streams() -> None:
-    """Open standard streams that were closed (`>&-`, as under cron), so that nothing else gets their numbers."""
+    """Open standard streams that were closed (`>&-`, as under cron), so that nothing else gets their numbers.
+
+    Standard error becomes one that ignores that its disk is full.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
@@ -103,6 +117,8 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - no path
+    words, form = io.BufferedWriter(_Words(2, "w", closefd=False)), sys.stderr
+    sys.stderr = io.TextIOWrapper(words, form.encoding, form.errors, line_buffering=True)
 
 
 class FastExit:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import yaml
 
-from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_objects
+from tasks.benchmarks.rows import DATABASE_NAMES, Row, files_digest, read_objects
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counted
@@ -150,7 +150,9 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
         )
     golds = row.texts(sql_names)
     question: dict[str, Any] = {
-        "question_id": str(row.position) if row.first(ID_NAMES) is None else row.question_id,
+        "question_id": str(row.position)
+        if row.content.get(row.id_key or "") in (None, "")
+        else row.question_id,
         "db_id": database,
         "question": row.text(["question"]),
         "evidence": row.optional_text("evidence") or "",

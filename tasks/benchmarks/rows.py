@@ -32,15 +32,20 @@ class Row:
     @property
     def location(self) -> str:
         """The row's location for a message: file, position, and id where it has one."""
-        named = self.first(ID_NAMES)
+        named = self.content.get(self.id_key or "")
         location = f"{self.file}, {self.where}"
-        return location if named is None else f"{location}, question_id {named}"
+        return location if named in (None, "") else f"{location}, question_id {named}"
+
+    @property
+    def id_key(self) -> str | None:
+        """The key of its question's id, which is one of the names in use, however spelled; None where it has none."""
+        by_name = {plain_name(str(key)): key for key, value in self.content.items() if value is not None}
+        return next((by_name[name] for name in ID_NAMES if name in by_name), None)
 
     @property
     def question_id(self) -> str | None:
-        """The id of its question, under any of the names in use; None where it has none."""
-        key = next((key for key in ID_NAMES if self.content.get(key) is not None), None)
-        return None if key is None else self.identity(key)
+        """The id of its question; None where it has none."""
+        return None if self.id_key is None else self.identity(self.id_key)
 
     def first(self, keys: Sequence[str]) -> Any:
         """Return the value under the first of `keys` that has one; None where there is none."""

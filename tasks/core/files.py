@@ -14,6 +14,8 @@ from tasks.core.errors import ConfigurationError
 
 MAX_PIPE = 1 << 28
 """Bytes that are read of a pipe, which may have no end."""
+MAX_FILE = 1 << 31
+"""Bytes of a file that is read as a whole; its content takes some times as much memory."""
 
 
 def require_file(path: Path) -> None:
@@ -26,12 +28,14 @@ def require_file(path: Path) -> None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file or pipe that a user names; that of a pipe is read once per process.
 
-    OSError if it cannot be read, is a device, or a pipe with more than `MAX_PIPE` bytes.
+    OSError if it cannot be read, is a device, or has more than `MAX_FILE` bytes, `MAX_PIPE` for a pipe.
     """
     status = path.stat()
     if stat.S_ISFIFO(status.st_mode):
         return _read_pipe(path.absolute(), status.st_dev, status.st_ino)
     require_file(path)
+    if status.st_size > MAX_FILE:
+        raise OSError(errno.EFBIG, f"the file has more than {MAX_FILE:,} bytes", str(path))
     return path.read_bytes()
 
 

@@ -55,6 +55,7 @@ class Dialect:
     quote: str = '"'  # the mark around a quoted name
     line_comment: str = r"--[^\n\r]*"  # pattern of a comment up to the end of its line
     spaced_calls: bool = True  # whether a built-in function may be called with a blank before its parenthesis
+    cased_names: bool = False  # whether tables whose names differ in case only are different ones
     # whether a name without quotes is read in lower case, so that one with capitals needs quotes
     folds: bool = False
     # reserved words in lower case, or a function that returns them
@@ -117,6 +118,7 @@ _DIALECTS = {
             quote="`",
             line_comment=r"(?:--(?=[ \t\n]|\Z)|\#)[^\n\r]*",  # `1--1` is a subtraction there
             spaced_calls=False,
+            cased_names=True,
             words=_mysql_words,
         ),
     )

@@ -33,8 +33,8 @@ def query_key(sql: str, dialect: str) -> str:
 
     Blanks between tokens, comments, one last `;`, the case of keywords and unquoted names, backticks around a name that
     needs none, and `<>` for `!=` do not count. What stands in quotes, literals, and blanks that are none in SQL (a
-    no-break space) count as they are. A SQL that cannot be read, or that databases may read otherwise than sqlglot, is
-    the same as its own text only.
+    no-break space) count as they are; so do names in MySQL, where tables may differ in case only. A SQL that cannot be
+    read, or that databases may read otherwise than sqlglot, is the same as its own text only.
 
     >>> query_key("SELECT A FROM t", "sqlite") == query_key("select a\nfrom T;", "sqlite")
     True
@@ -58,7 +58,10 @@ def _words(sql: str, dialect: str) -> list[str] | None:
         gap = sql[end : token.start]
         text = sql[token.start : token.end + 1]
         is_call = following is not None and following.text == "("  # its name keeps its backticks
-        word = _word(text if is_call else _without_backticks(text, dialect))
+        plain = text if is_call else _without_backticks(text, dialect)
+        is_cased = dialect_of(dialect).cased_names and not is_call
+        is_table = is_cased and plain.split()[0].lower() not in dialect_of(dialect).reserved  # or may be one
+        word = plain if is_table and PLAIN_NAME.match(plain) else _word(plain)
         if word is None or not blanks_between.fullmatch(gap):
             return None
         is_joined = not gap and bool(words)  # to the token before

@@ -18,8 +18,8 @@ _REAL = re.compile(r"REAL|FLOA|DOUB")
 def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: bool) -> bool:
     """Rewrite what SQLite computes in another way than other engines; return whether a division may still differ.
 
-    SQLite's LIKE ignores case, `/` of integers truncates, `%` is of integers, and a cast of a fraction to an integer
-    truncates, where others round.
+    SQLite's LIKE ignores case, `/` of integers truncates, `%` is of integers, a cast of a fraction to an integer
+    truncates, where others round, and a negative start of SUBSTR counts from the end.
 
     Args:
         tree: the query, which is changed.
@@ -36,6 +36,11 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         for side in (modulo.left, modulo.right):
             if kinds.of(side) == "real":
                 side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
+    for part in list(tree.find_all(exp.Substring)):
+        if isinstance(start := part.args.get("start"), exp.Neg):
+            end = exp.Right(this=part.this, expression=start.this)
+            length = part.args.get("length")
+            part.replace(exp.Left(this=end, expression=length) if length else end)
     for like in list(tree.find_all(exp.Like)):
         like.replace(exp.ILike(**like.args))
     for division, left, right in operands:

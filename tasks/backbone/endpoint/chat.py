@@ -16,8 +16,21 @@ from tasks.settings.backbone import BackboneSettings
 
 MAX_CALL_USD = 10_000.0
 """Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
-INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
+INTERRUPTED = ("error", "abort", "timeout", "cancelled", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
+TRUNCATED = ("length", "max_tokens", "model_length", "token_limit")
+"""Finish reasons of replies that reached a limit: of OpenAI, of Cohere and Gemini, of Mistral, of watsonx."""
+FILTERS = (
+    "content_filter",
+    "safety",
+    "sensitive",
+    "prohibited_content",
+    "recitation",
+    "guardrail_intervened",
+)
+"""Beginnings of the finish reasons of replies that a filter stopped: of OpenAI, Gemini, Z.AI and Amazon Bedrock."""
+ERRORS = ("error", "detail", "message", "msg", "errors", "error_msg", "error_message", "reason")
+"""Where bodies without a reply have their error: of most endpoints, FastAPI, gateways, Cloudflare, Baidu."""
 
 
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
@@ -97,27 +110,34 @@ def _limit_field(settings: BackboneSettings) -> str:
 
 def answer_of(text: str) -> list[Reply]:
     """Read a chat completion: a reply per choice, all with the bill of the whole answer."""
-    is_stream = text.lstrip().startswith("data:")
-    content = _streamed(text) if is_stream else wire.object_in(text, "chat completion")
+    content = _streamed(text) if wire.is_stream(text) else wire.object_in(text, "chat completion")
     choices = content.get("choices")
     if not choices and (error := _error_in(content)):
         raise wire.RefusedInBodyError(error)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise wire.GarbledAnswerError("the answer holds no choice")
-    finish = choices[0].get("finish_reason")
+        raise wire.GarbledAnswerError(f"the answer holds no choice, only {', '.join(content) or 'nothing'}")
+    finish = _finish(choices[0])
     if finish in INTERRUPTED:
         error = choices[0].get("error") or {"message": f"the reply was interrupted (finish_reason {finish})"}
         raise wire.RefusedInBodyError(error)
-    message = choices[0].get("message")
-    if not isinstance(message, dict):
+    message = choices[0].get("message", choices[0].get("delta"))
+    is_filtered = finish.startswith(FILTERS)
+    if not isinstance(message, dict) and not is_filtered:
         raise wire.GarbledAnswerError("the answer's choice holds no message")
+    message = message or {}
     text = _content(message)
-    if finish == "content_filter" and not _joined(message.get("content")):
+    if not _joined(message.get("content")) and (error := content.get("error")):
+        raise wire.RefusedInBodyError(error)
+    if is_filtered and not _joined(message.get("content")):
         text += wire.FILTERED
     usage = wire.part(content, "usage")
     bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), cost_usd=_cost(usage))
-    reply = Reply(storable(text), bill, truncated=finish == "length", calls=_calls(message))
+    reply = Reply(storable(text), bill, truncated=finish in TRUNCATED, calls=_calls(message))
     return [reply, *_further_replies(reply, choices[1:])]
+
+
+def _finish(choice: Mapping[str, Any]) -> str:
+    return str(choice.get("finish_reason") or "").lower()
 
 
 def _streamed(text: str) -> dict[str, Any]:
@@ -125,11 +145,7 @@ def _streamed(text: str) -> dict[str, Any]:
     completion: dict[str, Any] = {}
     message: dict[str, Any] = {}
     finish = None
-    for line in text.split("\n"):
-        data = line.removeprefix("data:").strip()
-        if not line.startswith("data:") or data == "[DONE]":
-            continue
-        event = wire.object_in(data, "event of a chat completion")
+    for event in wire.events(text, "event of a chat completion"):
         choices = wire.parts(event, "choices")
         event.pop("choices", None)
         completion |= {name: value for name, value in event.items() if value is not None}
@@ -165,24 +181,25 @@ def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
 def _error_in(content: Mapping[str, Any]) -> Any:
     """Return the error in a body without a reply, under the names that endpoints give it; None if there is none.
 
-    MiniMax has `base_resp` with `status_code` and `status_msg`, FastAPI `detail`, others `message`.
+    MiniMax has `base_resp` with `status_code` and `status_msg`.
     """
-    if content.get("error"):
-        return content["error"]
-    message = (
-        wire.part(content, "base_resp").get("status_msg") or content.get("detail") or content.get("message")
-    )
-    return {"message": message if isinstance(message, str) else json.dumps(message)} if message else None
+    message = wire.part(content, "base_resp").get("status_msg")
+    error = message or next((content[name] for name in ERRORS if content.get(name)), None)
+    if isinstance(error, list) and isinstance(error[0], dict) and "message" in error[0]:
+        return error[0]
+    if error is None or isinstance(error, dict):
+        return error
+    return {"message": error if isinstance(error, str) else json.dumps(error)}
 
 
 def _further_replies(reply: Reply, choices: Iterable[Any]) -> Iterator[Reply]:
     """Read the choices behind the first one, up to one that the endpoint could not complete."""
     for choice in choices:
         message = wire.part(choice, "message")
-        if not message or choice.get("finish_reason") in INTERRUPTED:
+        if not message or (finish := _finish(choice)) in INTERRUPTED:
             return
-        truncated = choice.get("finish_reason") == "length"
-        yield replace(reply, text=storable(_content(message)), truncated=truncated, calls=_calls(message))
+        text = storable(_content(message))
+        yield replace(reply, text=text, truncated=finish in TRUNCATED, calls=_calls(message))
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
@@ -232,9 +249,10 @@ def usage_of(usage: Any) -> Usage:
 def _cost(usage: Mapping[str, Any]) -> float | None:
     """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
     cost = usage.get("cost")
-    if not cost and usage.get("is_byok"):
+    upstream_cost = wire.part(usage, "cost_details").get("upstream_inference_cost")
+    if not cost and (upstream_cost or usage.get("is_byok")):
         # The gateway used the user's own key at the provider, who sends the bill: 0 is not what the call cost.
-        cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
+        cost = upstream_cost or None
     if not isinstance(cost, int | float) or isinstance(cost, bool):
         return None
     return float(cost) if 0 <= cost <= MAX_CALL_USD else None

@@ -12,7 +12,13 @@ from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, answer_in
-from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
+from tasks.backbone.endpoint.failures import (
+    REACHED_LIMIT,
+    Refusal,
+    failed_generation,
+    lacks_capacity,
+    refusal_of,
+)
 from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.responses import RESPONSES
@@ -305,7 +311,8 @@ class EndpointBackbone:
         self._probe.answered()
         # What the model wrote counts as its reply, also where the endpoint refused to pass it on.
         if (generation := failed_generation(answer.status, answer.text)) is not None:
-            return [Reply(storable(generation), bill_of(model="", usage=Usage(), tier=""))]
+            truncated = REACHED_LIMIT.search(answer.text) is not None
+            return [Reply(storable(generation), bill_of(model="", usage=Usage(), tier=""), truncated)]
         try:
             replies = self._format.answer(self._accepted(answer).text)
             return [self._access.without_secrets(reply) for reply in replies]

@@ -164,7 +164,7 @@ def _unpacked(packed: bytes, max_bytes: int) -> bytes:
     try:
         content = unpacking.decompress(packed, max_bytes + 1)
     except zlib.error as error:
-        if packed.lstrip().startswith((b"{", b"[", b"data:")):
+        if packed.lstrip().startswith((b"{", b"[", b"data:", b"event:", b":")):
             return packed  # not compressed, though the header says so
         raise aiohttp.ClientPayloadError(str(error)) from error
     if len(content) > max_bytes:

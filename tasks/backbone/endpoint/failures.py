@@ -22,27 +22,44 @@ FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _KEY_CODES = frozenset({"no_db_connection"})
 """Codes of a wrong key with another status than 401: of LiteLLM's proxy, which looks for the key in a database."""
-_NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)", re.IGNORECASE)
-"""Message of a wrong key with another status than 401: Gemini's, with 400."""
+_NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)|incorrect api.?key", re.IGNORECASE)
+"""Messages of a wrong key with another status than 401: Gemini's and xAI's, with 400."""
 _QUOTA_WORDS = re.compile(
     r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
     r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
     re.IGNORECASE,
 )
-_NO_CREDIT = re.compile(r"credit balance is too low|insufficient balance", re.IGNORECASE)
+_NO_CREDIT = re.compile(
+    r"credit balance is too low|insufficient balance|(?:account )?balance is insufficient|not enough balance|"
+    r"overdue balance|in good standing|budget has been exceeded|ExceededBudget|specified API usage limits|"
+    r"monthly spending limit|any credits yet|key limit exceeded|token.quota.{0,30}reached|free tier.{0,40}exhausted|"
+    r"api calls / month",
+    re.IGNORECASE,
+)
+"""Messages about money whatever the status: of Anthropic, DeepSeek, SiliconFlow, Novita, Volcengine, DashScope,
+LiteLLM, Fireworks, xAI, OpenRouter, watsonx and Cohere."""
 _NO_MODEL = re.compile(
-    r"model.{0,80}(not exist|not found|not loaded)|unknown model|invalid model name|pinned to .{0,200}requested",
+    r"model.{0,80}(not exist|not found|not loaded|not supported by any provider)|unknown model|"
+    r"invalid model(?: name|:)|model identifier is invalid|model id \S+ with on-demand|no models loaded|"
+    r"pinned to .{0,200}requested",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
     r"context.{0,20}(?:length|window|size|limit)|maximum.{0,20}(?:context|tokens)|(?:prompt|input) is too long|"
     r"too many (?:input )?tokens|inputs?\W.{0,40}tokens?.{0,40}must|inputs?\W.{0,20}must have less than \d+ tokens|"
-    r"too long for (?:the )?requested model|input (?:length|tokens).{0,60}exceed",
+    r"too long for (?:the )?requested model|input (?:length|tokens).{0,60}exceed|"
+    r"longer than the maximum model length|maximum prompt length|model token limit|exceeds max length|"
+    r"range of input length|max_seq_len|too large to process",
     re.IGNORECASE,
 )
-"""Messages about a prompt that is too long: of OpenAI, vLLM, Anthropic, llama.cpp, TGI and Amazon Bedrock."""
+"""Messages about a prompt that is too long: of OpenAI, vLLM, Anthropic, llama.cpp, TGI, TensorRT-LLM, TabbyAPI, Amazon
+Bedrock, xAI, Kimi, Z.AI, DashScope and SiliconFlow."""
 _LIMIT_TOO_LARGE = re.compile(r"too large: (\d+)\D.{0,80}?context length is (\d+)", re.IGNORECASE)
 """vLLM's message about an output limit beside the context length."""
+_NO_GRAMMAR = re.compile(r"grammar error|parse grammar|grammar is not supported", re.IGNORECASE)
+"""Messages of vLLM, llama.cpp and TGI about a schema that they cannot enforce."""
+_CRASHED = re.compile(r"model has crashed|model unloaded", re.IGNORECASE)
+"""Messages of LM Studio with 400; it loads the model again for the next request."""
 _NO_SYSTEM_ROLE = re.compile(
     r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
 )
@@ -130,7 +147,8 @@ def refusal_of(
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     is_exhausted = status in (403, 429) and wait_s is None and _QUOTA_WORDS.search(message)
-    if status == 402 or codes & _QUOTA_CODES or is_exhausted or _NO_CREDIT.search(message):
+    is_without_credit = wait_s is None and _NO_CREDIT.search(message)
+    if status == 402 or codes & _QUOTA_CODES or is_exhausted or is_without_credit:
         advice = f"The quota of {key} is used up: add credit or raise it at the provider."
         return Refusal("quota", message, advice)
     is_key_refused = status == 401 or codes & _KEY_CODES or (status == 400 and _NO_KEY.search(message))
@@ -142,7 +160,9 @@ def refusal_of(
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
     # A failure that may pass has the same words in its message as a refusal for good: the message decides nothing then.
     may_pass = status in _RATE_LIMITS or status in _PASSING
-    if not may_pass and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
+    is_too_long = "context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)
+    # OpenAI answers 429 to a prompt that exceeds the tokens of a minute by itself, too.
+    if (is_too_long and not may_pass) or text.startswith("Request too large for"):
         return Refusal("request", message, _SHORTER)
     # A parameter that the body names decides, whatever the status: some servers refuse it with 500.
     refused = _refused_parameter(error, text, changes, reads_message=not may_pass)
@@ -160,20 +180,41 @@ def refusal_of(
     if status in (404, 405) or "model_not_found" in codes or _NO_MODEL.search(message):
         advice = "Check backbone.model and backbone.base_url (it usually ends in /v1)."
         return Refusal("access", message, advice)
-    if status >= 500:
+    if status >= 500 or _CRASHED.search(message):
         return Refusal("server", message, retry_after_s=wait_s)
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")
     return Refusal("request", message, "The endpoint does not accept this request as it is.")
 
 
+_FAILED_CODES = frozenset({"json_validate_failed", "tool_use_failed"})
+_GENERATION = re.compile(r'"failed_generation"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
+"""What a model wrote, in a body of Groq that a gateway quotes."""
+_UNPARSED = re.compile(
+    r"error parsing tool call: raw='(.*)', err=|Failed to parse input at pos \d+: (.*)", re.DOTALL
+)
+"""What a model wrote, in the messages of Ollama and of llama.cpp."""
+REACHED_LIMIT = re.compile(r"max completion tokens reached", re.IGNORECASE)
+"""Groq's message about a document that the output limit cut off."""
+
+
 def failed_generation(status: int, body: str) -> str | None:
     """Return what a model wrote where the endpoint refuses to pass it on as JSON or as a tool call; None otherwise.
 
-    Groq answers 400 with the code "json_validate_failed" or "tool_use_failed", and the text as `failed_generation`.
+    Groq answers 400 with the code "json_validate_failed" or "tool_use_failed", and the text as `failed_generation`, or
+    none; Ollama and llama.cpp answer 500 with the text in the message.
     """
-    text = _error_of(body).get("failed_generation") if status == 400 else None
-    return text if isinstance(text, str) else None
+    if status not in (400, 500):
+        return None
+    error = _error_of(body)
+    message = _full_message(error, body)
+    if isinstance(text := error.get("failed_generation"), str):
+        return text
+    if quoted := _GENERATION.search(message):
+        return str(json.loads(quoted[1], strict=False))
+    if unparsed := _UNPARSED.search(message):
+        return unparsed[1] or unparsed[2] or ""
+    return "" if error.get("code") in _FAILED_CODES else None
 
 
 _SHORTER = (
@@ -261,7 +302,7 @@ def _refused_parameter(
     located = re.findall(r"\w+", " ".join(_LOCATION.findall(text)))
     if located or not reads_message:
         return next((name for name in sent if name in located), None)
-    if "response_format" in text:
+    if "response_format" in text or _NO_GRAMMAR.search(text):
         return "response_format" if "response_format" in sent else None
     if not _REFUSED.search(text):
         return None
@@ -296,9 +337,14 @@ def _error_of(body: str) -> dict[str, Any]:
 
 
 def _message(error: Mapping[str, Any], body: str) -> str:
-    """Return the message of an error on one line; a gateway's, and that of the endpoint behind it."""
+    """Return the message of an error on one line."""
+    return " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
+
+
+def _full_message(error: Mapping[str, Any], body: str) -> str:
+    """Return the message of an error; a gateway's, and that of the endpoint behind it."""
     text = str(error.get("message") or error.get("detail") or body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and metadata.get("raw"):
         text = f"{text}: {metadata['raw']}"
-    return " ".join(text[:MAX_MESSAGE].split())
+    return text

@@ -111,7 +111,7 @@ def answer_of(text: str) -> list[Reply]:
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
     """
-    content = wire.object_in(text, "message")
+    content = _streamed(text) if wire.is_stream(text) else wire.object_in(text, "message")
     if content.get("type") == "error" or (content.get("error") and not content.get("content")):
         raise wire.RefusedInBodyError(content.get("error"), status=500)
     reason = content.get("stop_reason")
@@ -134,6 +134,30 @@ def answer_of(text: str) -> list[Reply]:
         ),
     )
     return [reply]
+
+
+def _streamed(text: str) -> dict[str, Any]:
+    """Return the message in an event stream: its blocks, their pieces joined, and how it ended."""
+    message: dict[str, Any] = {}
+    blocks: list[dict[str, Any]] = []
+    for event in wire.events(text, "event of a message"):
+        delta = wire.part(event, "delta")
+        match event.get("type"):
+            case "error":
+                return event
+            case "message_start":
+                message = dict(wire.part(event, "message"))
+            case "content_block_start":
+                blocks.append(dict(wire.part(event, "content_block")))
+            case "content_block_delta" if blocks:
+                for name in ("text", "thinking"):
+                    blocks[-1][name] = (blocks[-1].get(name) or "") + (delta.get(name) or "")
+                blocks[-1]["json"] = blocks[-1].get("json", "") + (delta.get("partial_json") or "")
+            case "message_delta":
+                usage = {**wire.part(message, "usage"), **wire.part(event, "usage")}
+                message |= {**delta, "usage": usage}
+    called = [block | {"input": block["json"]} if block.get("json") else block for block in blocks]
+    return message | {"content": called}
 
 
 def usage_of(usage: Any) -> Usage:

@@ -3,7 +3,7 @@
 Responses are not stored at the provider (`store: false`), unless `extra_body` says so. There is no seed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -79,7 +79,7 @@ def answer_of(body: str) -> list[Reply]:
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
     """
-    content = wire.object_in(body, "response")
+    content = _streamed(body) if wire.is_stream(body) else wire.object_in(body, "response")
     status, error = content.get("status"), content.get("error")
     if error:
         code = str(wire.part(content, "error").get("code"))
@@ -117,6 +117,14 @@ def answer_of(body: str) -> list[Reply]:
         ),
     )
     return [reply]
+
+
+def _streamed(body: str) -> Mapping[str, Any]:
+    """Return the response in an event stream: the last event has it as a whole, or is an error."""
+    content: Mapping[str, Any] = {}
+    for event in wire.events(body, "event of a response"):
+        content = wire.part(event, "response") or (event if event.get("type") == "error" else content)
+    return {"error": dict(content)} if content.get("type") == "error" else content
 
 
 def usage_of(usage: Any) -> Usage:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -97,6 +97,22 @@ def object_in(text: str, noun: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a {noun}")
     return content
+
+
+_STREAM = re.compile(r"(?:\s|(?::|event:|id:|retry:)[^\n]*\n)*data:")
+
+
+def is_stream(text: str) -> bool:
+    """Return whether a body is an event stream, which some gateways send although none was requested."""
+    return _STREAM.match(text) is not None
+
+
+def events(text: str, noun: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of an event stream."""
+    for line in text.split("\n"):
+        data = line.removeprefix("data:").strip()
+        if line.startswith("data:") and data != "[DONE]":
+            yield object_in(data, noun)
 
 
 def tool_call(name: Any, arguments: Any, id: Any) -> ToolCall:

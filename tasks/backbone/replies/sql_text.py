@@ -52,7 +52,8 @@ _BLANK_LINES = r"\n(?:[ \t\r]*\n)+"
 _BLANK = re.compile(_BLANK_LINES)
 # The same, and what tells whether a query goes on behind blank lines.
 _PIECE = re.compile(
-    rf"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<blank>{_BLANK_LINES})|\w+|\S",
+    rf"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<blank>{_BLANK_LINES})|"
+    r"(?P<tag></\w+>|<[|｜][^\s<>]{1,40}[|｜]>)|\w+|\S",
     re.DOTALL,
 )
 # What goes on also with a query within a sentence, whose end is not known.
@@ -186,6 +187,7 @@ def _until_prose(sql: str) -> str:
 def _end_of_query(text: str, start: int) -> int:
     """Return where the query that starts there ends: at its semicolon, or at the blank line behind which prose goes on.
 
+    A closing tag (`</sql>`) or special token (`<|im_end|>`), which servers may leave in a reply, ends it, too.
     A query goes on where a parenthesis, string or comment is open, where it cannot end, or with a word of SQL.
     """
     depth = 0  # of open parentheses
@@ -198,7 +200,7 @@ def _end_of_query(text: str, start: int) -> int:
                 words = _CLAUSES if has_query else _QUERIES
                 if beginning is None or not _goes_on(beginning["word"], words):
                     return piece.start()
-        elif piece[0] == ";":
+        elif piece[0] == ";" or piece["tag"]:
             return piece.start()
         elif not piece["comment"]:
             last = piece[0].upper()

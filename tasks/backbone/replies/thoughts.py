@@ -1,6 +1,7 @@
 """Thoughts of reasoning models in the text of a reply, in every notation that servers are known to leave there."""
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tasks.backbone.protocol import json_object
@@ -19,7 +20,10 @@ _FINAL = "<|channel|>final<|message|>"
 NOTATIONS = (
     Notation("<think>", "</think>", "DeepSeek, Qwen3, GLM-4.5, Kimi K2, MiniMax-M2, Nemotron, Olmo 3, ERNIE"),
     Notation("<thinking>", "</thinking>", "models that a prompt asks for it"),
+    Notation("<scratchpad>", "</scratchpad>", "models that a prompt asks for it"),
+    Notation("<analysis>", "</analysis>", "models that a prompt asks for it"),
     Notation("<thought>", "</thought>", "EXAONE Deep"),
+    Notation("<|begin_of_thought|>", "<|end_of_thought|>", "OpenThinker, Sky-T1"),
     Notation("<reasoning>", "</reasoning>", "gpt-oss at Amazon Bedrock"),
     Notation("<seed:think>", "</seed:think>", "Seed-OSS"),
     Notation("<mm:think>", "</mm:think>", "MiniMax-M3"),
@@ -35,6 +39,9 @@ NOTATIONS = (
     Notation("<|inner_prefix|>", "<|inner_suffix|>", "Apertus"),
     Notation("<|channel>thought", "<channel|>", "Gemma 4"),
     Notation("<|open|>think<|sep|>", "<|close|>think<|sep|>", "Kimi K3"),
+    Notation("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>", "PLaMo 3"),
+    Notation("to=self<|message|>", "<|eom|>", "Muse Glimmer", end_alone=False),
+    Notation("/think\n", "<|im_end|>\n<|im_start|>assistant", "HyperCLOVAX SEED Think 14B", end_alone=False),
     Notation("<|content_thinking|>", "<|content_text|>", "Inkling"),
     Notation("<|channel|>analysis<|message|>", _FINAL, "gpt-oss (harmony)"),
     Notation("analysis", "assistantfinal", "gpt-oss without its special tokens", end_alone=False),
@@ -45,8 +52,8 @@ NOTATIONS = (
 2026, and of Amazon Bedrock."""
 
 _FRAME = (
-    r"<\|(?:start|START_RESPONSE|END_RESPONSE|end|return|message_model|end_message|content_model_end_sampling|end_of_msg)\|>"
-    r"|<\|(?:open|close)\|>(?:response|message)<\|sep\|>|</?(?:answer|response)>"
+    r"(?:<\|start\|>assistant)? ?(?:to=user)?<\|message\|>"
+    r"|<\|(?:open|close)\|>(?:response|message)<\|sep\|>|<\|[\w:]{1,40}\|>|</?(?:answer|response)>"
 )
 _FRAMED = re.compile(rf"\A(?:\s*(?:{_FRAME}))+|(?:(?:{_FRAME})\s*)+\Z")
 """Marks around the answer of models that mark it, too."""
@@ -57,14 +64,17 @@ _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
+_QUOTES = ("'", '"', "%")
+"""A mark between two of these is quoted, as in `LIKE '%</think>%'`."""
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return the thoughts and the answer of a reply.
 
-    The answer is behind the last end of thoughts, and ends where thoughts start again. A reply that begins with
-    thoughts and does not end them has no answer; if their start is plain words (`end_alone` is False), it has no
-    thoughts. A reply that is a JSON object as a whole has no thoughts.
+    The answer is behind the last end of thoughts, and ends where thoughts start again; a JSON object that fills the
+    reply behind an end is the answer, whatever its texts quote. A reply that begins with thoughts and does not end them
+    has no answer; if their start is plain words (`end_alone` is False), it has no thoughts, unless a capital follows as
+    in "analysisWe need". A reply that is a JSON object as a whole has no thoughts.
 
     >>> split_thoughts("[THINK]Which table?[/THINK] SELECT 1")
     ('Which table?', ' SELECT 1')
@@ -76,14 +86,29 @@ def split_thoughts(text: str) -> tuple[str, str]:
     text = _CONSTRAINED.sub(_FINAL, text)
     bare = _CONSTRAINED.sub(_FINAL, bare)
     opened = next((notation for notation in NOTATIONS if bare.startswith(notation.start)), None)
-    ends = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
-    answer_start = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)
-    if answer_start == 0:  # no thoughts end
-        return (_unmarked(bare), "") if opened and opened.end_alone else ("", text)
-    answer = text[answer_start:]
-    starts = [answer.find(notation.start) for notation in NOTATIONS if notation.end_alone]
-    answer = answer[: min((start for start in starts if start >= 0), default=len(answer))]
-    return _unmarked(text[:answer_start]), _FRAMED.sub("", answer)
+    marks = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
+    ends = [end for _, end in _marked(text, marks)]
+    if not ends:
+        cut_off = opened and (opened.end_alone or bare.removeprefix(opened.start)[:1].isupper())
+        return (_unmarked(bare), "") if cut_off else ("", text)
+    for end in ends:
+        answer = _FRAMED.sub("", text[end:])
+        if answer.startswith("{") and json_object(answer) is not None:
+            return _unmarked(text[:end]), answer
+    answer = text[ends[-1] :]
+    starts = _marked(answer, [notation.start for notation in NOTATIONS if notation.end_alone])
+    answer = answer[: starts[0][0] if starts else len(answer)]
+    return _unmarked(text[: ends[-1]]), _FRAMED.sub("", answer)
+
+
+def _marked(text: str, marks: Iterable[str]) -> list[tuple[int, int]]:
+    """Return where marks start and end in a text, without those in quotes."""
+    spans = [match.span() for match in re.finditer("|".join(map(re.escape, marks)), text)]
+    return [
+        (start, end)
+        for start, end in spans
+        if not (text[start - 1 : start] in _QUOTES and text.startswith(_QUOTES, end))
+    ]
 
 
 def without_thoughts(text: str) -> str:

@@ -32,6 +32,8 @@ PREDICTED_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted")
 SQL_KEYS = (*PREDICTED_KEYS, "sql", "query")
 GOLD_WORDS = frozenset({"gold", "golden", "reference", "target", "truth", "expected"})
 _SQL_WORD = re.compile(r"sql|query|pred\w*|generated")
+_ITEM = re.compile(r"\.\d+(?:\.|$)")
+"""Part of the name of a column that is an item of a list, or within one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,15 @@ class ColumnNames(NamedTuple):
 
 
 def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose nested objects are columns of their own.
+    """Return a row whose nested objects and lists are columns of their own.
 
-    >>> flattened({"id": 1, "predictions": {"m": {"sql": "SELECT 1"}}})
-    {'id': 1, 'predictions.m.sql': 'SELECT 1'}
+    >>> flattened({"id": 1, "predictions": {"m": {"sql": "SELECT 1"}}, "candidates": ["SELECT 2"]})
+    {'id': 1, 'predictions.m.sql': 'SELECT 1', 'candidates.0': 'SELECT 2'}
     """
     flat: dict[str, Any] = {}
     for name, value in row.items():
+        if isinstance(value, list):
+            value = dict(enumerate(value))
         if isinstance(value, dict):
             flat |= {f"{name}.{inner}": content for inner, content in flattened(value).items()}
         else:
@@ -108,8 +112,12 @@ def _named(names: Sequence[str], spellings: Sequence[str]) -> str | None:
 
 
 def _sql_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns that may hold the predicted SQL: one whose name says so, else all whose name is like it."""
-    texts = [name for name in names if all(isinstance(row.get(name), str | int | None) for row in rows)]
+    """Return the columns that may hold the predicted SQL: one whose name says so, else all whose name is like it.
+
+    An item of a list is none: which of several answers counts is the user's to say.
+    """
+    no_items = [name for name in names if not _ITEM.search(name)]
+    texts = [name for name in no_items if all(isinstance(row.get(name), str | int | None) for row in rows)]
     certain = [name for name in texts if says_predicted(name)]
     return certain or [name for name in texts if _is_like_sql(name)]
 

@@ -61,9 +61,7 @@ def _words(sql: str) -> frozenset[str]:
 
 
 MAX_GOLD_SHARE = 0.6
-"""Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""
-IS_GOLD = 0.9
-"""Share of predictions that are the gold's text from which on a column is taken for the gold's."""
+"""Share of predictions that may be the gold's text, before it is remarked on or their column counts as the gold's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         why_unwrapped = "--unwrap"
     sqls = {name: unwrapped(sql) for name, sql in sql_by_id.items()} if why_unwrapped else sql_by_id
     gold = benchmark.gold
-    copies = sum(sql.split() == gold.get(name, "").split() for name, sql in sqls.items())
+    copies = sum(_tokens(sql) == _tokens(gold.get(name, "")) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
     copies_gold = len(sqls) >= MIN_PREDICTIONS and copies > MAX_GOLD_SHARE * len(sqls)
     about_gold = (
@@ -111,6 +109,11 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         *about_pairing(file, sqls, benchmark),
     )
     return Predictions(file, sqls, tuple(note for note in notes if note), copies_gold)
+
+
+def _tokens(sql: str) -> list[str]:
+    """Return what a SQL consists of, however it is spaced and spelled, without its semicolon."""
+    return re.findall(r"\w+|[^\w\s;]", sql.lower())
 
 
 def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
@@ -177,15 +180,14 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     column = file.entries[0].column
     is_certain = file.reading.sql_column is not None or column is None or says_predicted(column)
     other_columns = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
-    holds_gold = copies > 0 and copies >= IS_GOLD * predictions
-    if is_certain or not other_columns or not holds_gold:
+    if is_certain or not other_columns or copies <= MAX_GOLD_SHARE * predictions:
         return
-    listed = ", ".join(f'"{name}"' for name in other_columns)
+    listed = shorten([f'"{name}"' for name in other_columns], 10)
     held = f"{copies:,} of {counted(predictions, 'question')}"
     raise DataError(
         f'{file.path}: the column "{column}" holds the gold SQL of {held}, and not '
         f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
-        f"within an object), or give --sql-column {column!r} if these are the predictions."
+        f"within an object, a.0 for an item of a list), or give --sql-column {column!r} if these are the predictions."
     )
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -195,7 +195,7 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
         try:
             source = _text(str(file))
             is_parquet = file.suffix.lower() == ".parquet"
-            reader = f"read_parquet({source})" if is_parquet else _csv_reader(source, file_state(file))
+            reader = f"read_parquet({source})" if is_parquet else _csv_reader(file, file_state(file))
             connection.execute(f"CREATE VIEW {quoted(file.stem, DIALECT)} AS FROM {reader}")
         except duckdb.Error as error:
             raise DataError(
@@ -205,13 +205,14 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
 
 
 @lru_cache(maxsize=1024)
-def _csv_reader(path: str, state: tuple[int, ...]) -> str:
+def _csv_reader(file: Path, state: tuple[int, ...]) -> str:
     """Return DuckDB's call that reads a CSV file, with types and quotes that fit all rows, not only a sample of them.
 
-    `path` is a SQL text. `state` is only a key of the cache: a file that has changed is read again.
+    `state` is only a key of the cache: a file that has changed is read again.
     """
     import duckdb
 
+    path = _text(str(file))
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         dialect = connection.execute(
             "SELECT Delimiter, Quote, Escape, Comment, SkipRows, HasHeader, Columns, DateFormat, TimestampFormat "
@@ -219,6 +220,11 @@ def _csv_reader(path: str, state: tuple[int, ...]) -> str:
         ).fetchone()
     assert dialect is not None
     delimiter, quote, escape, comment, skip, header, columns, date_format, timestamp_format = dialect
+    # of rows of different lengths, DuckDB takes the first ones for lines to skip, or each for one value
+    with file.open(encoding="utf-8", errors="replace") as text:
+        skipped = [line for line in islice(text, skip) if delimiter in line]
+    if skipped or (len(columns) == 1 and quote == "(empty)" and "," in columns[0]["name"]):
+        raise duckdb.InvalidInputException("its rows have different numbers of values")
     options = {"delim": delimiter, "quote": quote, "escape": escape, "comment": comment}
     formats = {"dateformat": date_format, "timestampformat": timestamp_format}
     options |= {name: pattern for name, pattern in formats.items() if pattern}

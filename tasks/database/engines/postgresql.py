@@ -236,8 +236,9 @@ FUNCTIONS = """
     time timeofday timetz timezone transaction_timestamp ts_debug ts_headline unaccent uuidv4 uuidv7 version
     websearch_to_tsquery xml xml_is_well_formed
 """
-"""Functions that PostgreSQL's SQL may call, beside those that are IMMUTABLE, and a user's own that are STABLE. The
-others can execute text as SQL, end sessions, lock, read files, write large objects, or tell of other sessions."""
+"""Functions of PostgreSQL and of extensions that SQL may call, beside those that are IMMUTABLE, and a user's own that
+are STABLE. The others can execute text as SQL, end sessions, lock, read files, write large objects, or tell of
+other sessions."""
 FAMILIES = "^(json|jsonb|date|timestamp|timestamptz|to|has|st|uuid_generate)(_|$)"
 """Beginnings of functions of JSON, of moments, of conversions and formats, of rights, of PostGIS and of UUIDs."""
 CATALOGS = """
@@ -253,8 +254,9 @@ SELECT lower(p.proname), bool_or(
 )
 FROM pg_proc p
 LEFT JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-WHERE p.provolatile <> 'i' AND NOT p.proname = ANY (%s) AND NOT p.proname ~ %s
-  AND (p.provolatile = 'v' OR d.objid IS NOT NULL OR p.pronamespace = 'pg_catalog'::regnamespace)
+CROSS JOIN LATERAL (SELECT d.objid IS NOT NULL OR p.pronamespace = 'pg_catalog'::regnamespace) k (is_known)
+WHERE p.provolatile <> 'i' AND NOT (is_known AND (p.proname = ANY (%s) OR p.proname ~ %s))
+  AND (p.provolatile = 'v' OR is_known)
 GROUP BY lower(p.proname)
 """
 """Functions, and whether one may be called in attribute notation, (value).name, and is no column's name either."""

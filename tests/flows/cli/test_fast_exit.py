@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,14 @@ def test_closed_streams_change_no_exit_code_and_no_other_output(closing: str) ->
     assert bool(ended.stdout) == (closing in ("2>&-", "<&-"))
     failed = subprocess.run(f"{command} --nothing", shell=True, capture_output=True)
     assert failed.returncode == 2
+
+
+def test_words_that_cannot_be_written_end_no_command(tmp_path: Path) -> None:
+    predictions = tmp_path / "p.txt"
+    predictions.write_text("nothing", encoding="utf-8")
+    score = f"-m crosscheck score --predictions {predictions} --limit 1 --home {tmp_path}"
+    failed = subprocess.run(f"{sys.executable} {score} 2>/dev/full", shell=True, capture_output=True)
+    assert failed.returncode == 2, "as with 2>&-: the file has too few lines"
 
 
 def test_other_programs_inherit_the_streams_that_were_closed() -> None:

@@ -60,11 +60,58 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
         (503, {"message": "model 'x' not found on a worker that is free, try later"}, "server"),
         (503, {"message": "overloaded"}, "server"),
         (529, {"message": "overloaded"}, "server"),
+        # money: LiteLLM, Anthropic, SiliconFlow, xAI, OpenRouter, Fireworks, Cohere
+        (400, {"message": "Budget has been exceeded! Current cost: 10.1, Max budget: 10.0"}, "quota"),
+        (400, {"message": "You have reached your specified API usage limits."}, "quota"),
+        (403, {"message": "Sorry, your account balance is insufficient"}, "quota"),
+        (403, {"message": "Your newly created team doesn't have any credits yet."}, "quota"),
+        (429, {"message": "Your team has reached its monthly spending limit."}, "quota"),
+        (403, {"message": "Key limit exceeded (total limit)."}, "quota"),
+        (412, {"message": "Suspended, possibly due to reaching the monthly spending limit"}, "quota"),
+        (429, {"message": "You are using a Trial key, limited to 1000 API calls / month."}, "quota"),
+        (429, {"message": "Your team is at its monthly spending limit. Retry in 3s."}, "rate_limit"),
+        # keys and models: xAI, Mistral, Amazon Bedrock, LM Studio, Hugging Face
+        (400, {"message": "Incorrect API key provided: xa***."}, "access"),
+        (400, {"message": "Invalid model: foo"}, "access"),
+        (400, {"message": "The provided model identifier is invalid."}, "access"),
+        (400, {"message": "Invocation of model ID a.b with on-demand throughput isn't supported."}, "access"),
+        (400, {"message": "No models loaded. Please load a model."}, "access"),
+        (400, {"message": "The requested model 'x' is not supported by any provider"}, "access"),
+        (400, {"message": "Model unloaded."}, "server"),
+        (400, {"message": "The model has crashed without additional information."}, "server"),
+        # schemas: vLLM, llama.cpp
+        (400, {"message": "Grammar error: Invalid JSON schema"}, "settings"),
+        (400, {"message": "Failed to parse grammar"}, "settings"),
+        # OpenAI: more tokens than a minute has
+        (
+            429,
+            {"message": "Request too large for gpt-4o on tokens per min (TPM): Limit 3, Requested 4."},
+            "request",
+        ),
     ],
 )
 def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str], kind: str) -> None:
     changes = dict.fromkeys(("temperature", "seed", "max_tokens", "response_format"), "set it to null")
     assert refusal_of(status, {}, json.dumps({"error": error}), None, changes).kind == kind
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)",
+        "Prompt exceeds max length",
+        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        "length of prompt_tokens (40000) must be less than max_seq_len (32768).",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_to_be_shorter(message: str) -> None:
+    """Messages of vLLM, xAI, Kimi, Z.AI, DashScope and SiliconFlow."""
+    refusal = refusal_of(
+        400, {}, json.dumps({"error": {"message": message}}), None, {"max_tokens": "lower it"}
+    )
+    assert refusal.kind == "request" and "exceeds the model's context" in refusal.advice
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,51 @@ def test_gpt_oss_may_name_the_form_of_its_answer(header: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "quoting",
+    [
+        '{"sql": "SELECT a FROM t WHERE b LIKE \'%</think>%\'"}',
+        '{"sql": "SELECT a FROM t WHERE b = \'<think>\'"}',
+        '{"tables": ["t"], "columns": ["t.a"], "reason": "It closes </think> first."}',
+        "```sql\nSELECT a FROM t WHERE b LIKE '%</think>%'\n```",
+        "SELECT a FROM t WHERE b = '[/THINK]'",
+    ],
+)
+def test_an_answer_may_quote_the_marks_of_thoughts(quoting: str) -> None:
+    assert split_thoughts(f"<think>So {DRAFT}</think>{quoting}") == (f"So {DRAFT}", quoting)
+    assert split_thoughts(quoting) == ("", quoting)
+
+
+def test_gpt_oss_without_its_special_tokens_may_be_cut_off_in_its_thoughts() -> None:
+    assert split_thoughts(f"analysisWe need {DRAFT}") == (f"We need {DRAFT}", "")
+
+
+def test_the_messages_of_muse_glimmer() -> None:
+    thoughts = f"to=self<|message|>So {DRAFT}<|eom|><|start|>assistant"
+    for header in (" to=user<|message|>", "<|message|>"):
+        assert split_thoughts(f"{thoughts}{header}{RIGHT}<|eot|>") == (f"So {DRAFT}", RIGHT)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|endoftext|>",
+        "</s>",
+        "<｜end▁of▁sentence｜>",
+        "<|end_of_box|>",
+        "</sql>",
+        "</SQL>",
+    ],
+)
+def test_what_marks_the_end_of_an_answer_is_no_part_of_its_query(end: str) -> None:
+    for start in ("", "<think>Which table?</think>", "<sql>"):
+        assert (
+            read_sql(f"{start}SELECT a FROM t WHERE b = '</s>'\n{end}") == "SELECT a FROM t WHERE b = '</s>'"
+        )
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"sql": "SELECT \'</think>\' FROM t"}',

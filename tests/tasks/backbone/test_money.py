@@ -139,6 +139,7 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
         ({"cost": 0.0}, 2.0, 0.000026),
         ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.036),
         ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 2.0, 0.000026),
+        ({"cost": 0, "cost_details": {"upstream_inference_cost": 0.036}}, None, 0.036),
         ({"cost": 0, "is_byok": True}, None, None),
     ],
 )

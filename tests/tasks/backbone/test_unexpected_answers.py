@@ -43,6 +43,50 @@ async def test_an_event_stream_is_read(endpoint: Endpoint) -> None:
     assert len(endpoint.server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "before", [": OPENROUTER PROCESSING\n\n", "\n\n", "event: message\nid: 7\n", ":\r\n\r\n"]
+)
+async def test_an_event_stream_may_begin_with_other_lines(endpoint: Endpoint, before: str) -> None:
+    endpoint.server.always(Behaviour(raw=(before + STREAM).encode(), headers={"content-encoding": "gzip"}))
+    assert (await endpoint.ask()).text == "SELECT '\u20281'" and len(endpoint.server.requests) == 1
+
+
+def test_an_event_stream_of_the_other_protocols_is_read() -> None:
+    """The events of OpenAI's reference "Streaming events" and of Anthropic's guide "Streaming messages"."""
+
+    def stream(*events: Body) -> str:
+        return "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+
+    text = {"type": "message", "content": [{"type": "output_text", "text": "SELECT 1"}]}
+    response = {"model": "m", "status": "completed", "output": [text]}
+    created = {"type": "response.created", "response": {"status": "in_progress", "output": []}}
+    (reply,) = responses.answer_of(stream(created, {"type": "response.completed", "response": response}))
+    assert (reply.text, reply.call.model) == ("SELECT 1", "m")
+    with pytest.raises(RefusedInBodyError):
+        responses.answer_of(stream(created, {"type": "error", "code": "server_error", "message": "no"}))
+
+    def piece(index: int, **delta: str) -> Body:
+        return {"type": "content_block_delta", "index": index, "delta": delta}
+
+    def begin(index: int, **block: Any) -> Body:
+        return {"type": "content_block_start", "index": index, "content_block": block}
+
+    start = {"type": "message_start", "message": {"model": "c", "content": [], "usage": {"input_tokens": 9}}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 4}}
+    blocks = [begin(0, type="text", text=""), piece(0, text="SELECT "), piece(0, text="1")]
+    call = [begin(1, type="tool_use", id="t", name="run_sql", input={}), piece(1, partial_json='{"sql": ""}')]
+    (reply,) = messages.answer_of(
+        stream(start, {"type": "ping"}, *blocks, *call, end, {"type": "message_stop"})
+    )
+    assert (reply.text, reply.call.model) == ("SELECT 1", "c")
+    assert (reply.call.usage.input, reply.call.usage.output) == (9, 4)
+    assert [(each.name, each.arguments) for each in reply.calls] == [("run_sql", '{"sql": ""}')]
+    with pytest.raises(GarbledAnswerError):
+        messages.answer_of(stream(start, *blocks))
+    with pytest.raises(RefusedInBodyError):
+        messages.answer_of(stream(start, {"type": "error", "error": {"type": "overloaded_error"}}))
+
+
 async def test_tool_calls_in_an_event_stream_are_joined(endpoint: Endpoint) -> None:
     def piece(**function: str) -> Body:
         return {"tool_calls": [{"index": 0, "function": function}]}
@@ -77,6 +121,66 @@ async def test_what_a_model_wrote_in_another_form_is_an_answer(endpoint: Endpoin
 
 
 @pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": 'GroqException - {"error":{"failed_generation":"{\\"sql\\": S}"}}'}),
+        (
+            400,
+            {
+                "message": "Provider returned error",
+                "metadata": {"raw": '{"failed_generation": "{\\"sql\\": S}"}'},
+            },
+        ),
+        (500, {"message": "error parsing tool call: raw='{\"sql\": S}', err=invalid character 'S'"}),
+        (500, {"message": 'Failed to parse input at pos 0: {"sql": S}'}),
+    ],
+)
+async def test_what_a_model_wrote_may_be_quoted_in_a_message(
+    endpoint: Endpoint, status: int, error: Body
+) -> None:
+    """As LiteLLM and OpenRouter quote Groq, and as Ollama and llama.cpp write it."""
+    endpoint.server.always(Behaviour(status, {"error": error}))
+    assert (await endpoint.ask()).text == '{"sql": S}' and len(endpoint.server.requests) == 1
+
+
+async def test_a_document_that_the_limit_cut_off_is_truncated(endpoint: Endpoint) -> None:
+    message = "Failed to generate JSON: max completion tokens reached before generating a valid document."
+    error = {"message": message, "code": "json_validate_failed", "failed_generation": ""}
+    endpoint.server.always(Behaviour(400, {"error": error}))
+    answered = await endpoint.ask()
+    assert answered.text == "" and answered.truncated
+    endpoint.server.always(Behaviour(400, {"error": {"message": "no", "code": "json_validate_failed"}}))
+    assert (await endpoint.ask()).text == "", "unreadable, and not a refusal of the prompt"
+
+
+@pytest.mark.parametrize(
+    ("finish", "truncated", "text"),
+    [
+        ("content_filter: PROHIBITED_CONTENT", False, "The content filter stopped the reply."),
+        ("SAFETY", False, "The content filter stopped the reply."),
+        ("sensitive", False, "The content filter stopped the reply."),
+        ("model_length", True, ""),
+        ("MAX_TOKENS", True, ""),
+    ],
+)
+@pytest.mark.parametrize("message", [{"content": None}, {}])
+def test_finish_reasons_of_other_endpoints(finish: str, truncated: bool, text: str, message: Body) -> None:
+    answer = {"choices": [{"message": message, "finish_reason": finish}]}
+    (reply,) = chat.answer_of(json.dumps(answer))
+    assert (reply.text, reply.truncated) == (text, truncated)
+
+
+def test_a_filtered_choice_may_have_no_message_and_a_whole_reply_may_be_a_delta() -> None:
+    filtered = {"choices": [{"finish_reason": "content_filter"}]}
+    assert chat.answer_of(json.dumps(filtered))[0].text == "The content filter stopped the reply."
+    chunk = {"choices": [{"delta": {"content": "SELECT 1"}, "finish_reason": "stop"}]}
+    assert chat.answer_of(json.dumps(chunk))[0].text == "SELECT 1"
+    broken = {"choices": [{"message": {"content": ""}, "finish_reason": None}], "error": {"message": "boom"}}
+    with pytest.raises(RefusedInBodyError):
+        chat.answer_of(json.dumps(broken))
+
+
+@pytest.mark.parametrize(
     ("body", "reason", "requests"),
     [
         (
@@ -86,6 +190,10 @@ async def test_what_a_model_wrote_in_another_form_is_an_answer(endpoint: Endpoin
         ),
         ({"detail": "Model m is not loaded"}, "Model m is not loaded", 1),
         ({"message": "the backend is busy"}, "the backend is busy", 7),
+        ({"code": 500, "msg": "internal fault"}, "internal fault", 7),
+        ({"success": False, "errors": [{"code": 5007, "message": "No such model"}]}, "No such model", 7),
+        ({"error_code": 17, "error_msg": "daily limit reached"}, "daily limit reached", 7),
+        ({"model": "m", "result": {"response": "SELECT 1"}}, "holds no choice, only model, result", 3),
     ],
 )
 async def test_an_error_with_status_200(endpoint: Endpoint, body: Body, reason: str, requests: int) -> None:

@@ -142,6 +142,33 @@ def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
     assert copies is (count >= 5), "named on purpose: read, and not ranked"
 
 
+@pytest.mark.parametrize(
+    ("added", "column"),
+    [
+        ({"predictions": ["SELECT -1", "SELECT -2"]}, "predictions.0"),
+        ({"candidates": [{"sql": "SELECT -1"}]}, "candidates.0.sql"),
+        ({"messages": [{"role": "assistant", "content": "SELECT -1"}]}, "messages.0.content"),
+    ],
+)
+def test_answers_in_a_list_are_columns_too(
+    bird: Any, paired: Paired, added: dict[str, Any], column: str
+) -> None:
+    bird.write("dev.json", [question(n) for n in range(4)])
+    records = [{"question_id": n, "SQL": f"SELECT {n}"} | added for n in range(4)]
+    with pytest.raises(DataError, match=rf'"SQL" holds the gold SQL.*"{column}"'):
+        paired(records)
+    assert set(paired(records, sql_column=column).sqls.values()) == {"SELECT -1"}
+
+
+def test_the_gold_is_recognized_in_another_spelling_and_where_a_part_was_corrected(
+    bird: Any, paired: Paired
+) -> None:
+    bird.write("dev.json", [question(n) for n in range(4)])
+    golds = ["select 0;", "SELECT\n1", "Select 2 ;", "SELECT 33"]
+    with pytest.raises(DataError, match="holds the gold SQL of 3 of 4"):
+        paired([{"question_id": n, "SQL": sql, "output": "SELECT 1"} for n, sql in enumerate(golds)])
+
+
 @pytest.mark.parametrize("asked", [None, "predictions.m.predicted_sql"])
 def test_a_nested_column_is_read(bird: Any, paired: Paired, asked: str | None) -> None:
     bird.write("dev.json", [question(n) for n in range(1, 5)])
@@ -149,7 +176,7 @@ def test_a_nested_column_is_read(bird: Any, paired: Paired, asked: str | None) -
     assert paired(records, sql_column=asked).sqls == {str(n): f"SELECT {-n}" for n in range(1, 5)}
 
 
-@pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
+@pytest.mark.parametrize("name", ["question_id", "instance_id", "id", "ID", "Question ID", "Instance-Id"])
 def test_questions_and_predictions_name_their_ids_alike(bird: Any, paired: Paired, name: str) -> None:
     bird.write("dev.json", [question(f"a{n}", f"SELECT {n}", name) for n in range(3)])
     records = [{name: f"a{n}", "predicted_sql": f"SELECT {-n}"} for n in range(3)]

@@ -86,6 +86,14 @@ def test_a_pipe_is_read_once_and_only_so_far(tmp_path: Path, monkeypatch: pytest
     writer.join()
 
 
+def test_a_file_without_end_to_speak_of_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.json"
+    with path.open("wb") as file:
+        file.truncate(20 << 30)
+    with pytest.raises(CrosscheckError, match=r"the file has more than 2,147,483,648 bytes"):
+        read_predictions(path)
+
+
 def test_a_device_is_no_file_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     path.symlink_to("/dev/zero")

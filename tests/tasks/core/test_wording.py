@@ -42,7 +42,7 @@ def test_a_p_value_is_written_on_its_side_of_the_level() -> None:
     assert (wording.p_value(won), wording.p_value(proven)) == ("0.0498", "0.00997")
     assert [wording.p_value(p) for p in (0.05, 0.0504, 0.01, 0.0499999)] == [
         "0.05",
-        "0.05",
+        "0.0504",
         "0.01",
         "0.0499999",
     ]

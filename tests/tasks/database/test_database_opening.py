@@ -289,7 +289,13 @@ def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("b.csv", f"{MANY}1,2,3\n".encode()), ("b.csv", MANY.encode() + b"1,\xff\n"), ("b.parquet", b"nothing")],
+    [
+        ("b.csv", b"a,b\n1,2\n3\n4,5,6\n"),
+        ("b.csv", b"a,b\n1,2\n3\n"),
+        ("b.csv", f"{MANY}1,2,3\n".encode()),
+        ("b.csv", MANY.encode() + b"1,\xff\n"),
+        ("b.parquet", b"nothing"),
+    ],
 )
 def test_the_file_of_a_folder_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")

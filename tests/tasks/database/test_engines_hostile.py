@@ -40,7 +40,8 @@ EXECUTING = """
 CREATE FUNCTION evil_text(sql text) RETURNS text LANGUAGE plpgsql AS
 $$ DECLARE found text; BEGIN EXECUTE sql INTO found; RETURN found; END $$
 """
-SETUP = (TABLE, ROWS, "CREATE SEQUENCE singer_seq", EXECUTING, EXECUTING.replace("evil_text", '"EvilText"'), *(
+VARIANTS = (EXECUTING.replace("evil_text", name) for name in ('"EvilText"', "to_evil", "age"))
+SETUP = (TABLE, ROWS, "CREATE SEQUENCE singer_seq", EXECUTING, *VARIANTS, *(
     f"CREATE EXTENSION {name}" for name in ("dblink", "tablefunc", "xml2")
 ))  # fmt: skip
 

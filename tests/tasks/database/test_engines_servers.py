@@ -99,6 +99,7 @@ TRANSLATED = (
     "SELECT price % 2, 7 % id FROM item WHERE price > 3",
     "SELECT CAST(SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) AS REAL) * 100 / count(*) FROM item",
     "SELECT SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) * 100 / 3, 1 / 0 FROM item",
+    "SELECT SUBSTR(name, -2), SUBSTR(name, -3, 2), SUBSTR(name, 2) FROM item",
     "SELECT i.id / 2.0, AVG(id) / 2, i.id / 2, (i.id - 1) / 3 / 2 FROM item AS i GROUP BY id",
 )
 

@@ -56,10 +56,16 @@ def test_what_may_have_a_meaning_counts(pair: tuple[str, str]) -> None:
         ("SELECT 1--1", "SELECT 1--2"),
         ("SELECT 1 /*! + 1 */", "SELECT 1"),
         ("SELECT COUNT (*) FROM t", "SELECT COUNT(*) FROM t"),
+        ("SELECT a FROM Singer", "SELECT a FROM singer"),
+        ("SELECT a FROM `Singer`", "SELECT a FROM singer"),
     ],
 )
 def test_what_only_mysql_reads_otherwise_counts_there(one: str, other: str) -> None:
     assert not same_query(one, other, "mysql")
+
+
+def test_the_case_of_keywords_and_functions_does_not_count_in_mysql() -> None:
+    assert same_query("SELECT COUNT(a) FROM t ORDER BY b", "select count(a) from `t` order by b", "mysql")
 
 
 QUERIES = (
