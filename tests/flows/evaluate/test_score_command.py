@@ -240,10 +240,10 @@ def test_a_metric_of_ones_own_file_is_scored(
     ran = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]", "--json", "--details")
     assert ran.code == 0, ran.err
     assert ran.json["metrics"]["same_rows"] == {
-        "correct": 3, "total": 3, "value": 1.0, "unit": "share", "better": "higher"
+        "correct": 3, "total": 3, "value": 1.0, "title": "Same number of rows", "unit": "share", "better": "higher"
     }  # fmt: skip
     assert "Same number of rows: 100.00 %" in ran.err
-    assert "same rows: 100.00 % (3 of 3)" in run("show", "latest").out
+    assert "Same number of rows: 100.00 % (3 of 3)" in run("show", "latest").out
     wrong = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]")
     wrong.assert_refused('Did you mean "same_rows"?')
 
