@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 945,
-    "flows/cli": 4_872,
+    "flows/cli": 4_875,
     "flows/evaluate": 7_141,
     "flows/matrix": 1_158,
     "flows/pipelines": 972,
