@@ -241,7 +241,7 @@ class Sweep:
             return f"{combinations}, none of them evaluated"
         best = [result for result in self.cells if result.cell.name in self.standings.best]
         if not best or best[0].evaluated is None:
-            return f"{combinations}, none of them ranked"
+            return f"{combinations}, {'none of them ranked' if len(self.cells) > 1 else 'nothing to compare it with'}"
         record = best[0].evaluated
         others = len(best) - 1
         others_and_verb = f" and {counted(others, 'other')} are" if others else " is"

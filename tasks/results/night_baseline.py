@@ -260,8 +260,8 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     if share <= gate.tolerated_failures:
         return ""
     return (
-        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {agreeing('has', unanswered)} no answer "
-        f"({100 * share:.1f} %; {100 * gate.tolerated_failures:g} % are tolerated)."
+        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {agreeing('has', unanswered)} no "
+        f"answer, {100 * share:.1f} %: more than the {100 * gate.tolerated_failures:g} % that is tolerated."
     )
 
 

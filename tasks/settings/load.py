@@ -285,7 +285,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
         )
     if kind not in KINDS:
         raise ConfigurationError(
-            f'--set {text}: a key starts with {", ".join(KINDS)}, not "{kind}". {did_you_mean(kind, KINDS)}'
+            f'--set {text}: no key starts with "{kind}". {did_you_mean(kind, KINDS)}'
         )
     try:
         return kind, keys, load_yaml(value)

@@ -317,7 +317,7 @@ MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
     ("number.json", '{"1": 5}', ('key "1"', "must be a text or null, not int")),
     ("twice.json", '{"1": "SELECT 1", "1": "SELECT 2"}', ('"1" is there twice',)),
     ("marks.json", '{"1": "SELECT 1 ----- bird ----- x"}', ('key "1"', "----- bird -----")),
-    ("strangers.json", '{"x1": "SELECT 1"}', ("none of its 1 ids", '"x1"', 'like "0"')),
+    ("strangers.json", '{"x1": "SELECT 1"}', ("none of its ids is", '"x1"', 'like "0"')),
     ("database.json", '{"1": "SELECT 1\\t----- bird -----\\tnowhere"}', ("nowhere", "question 1", "city_library")),
     ("list.json", "[1]", ("item 0 (from 0)", "must be an object")),
     ("noid.json", '[{"sql": "SELECT 1"}]', ("item 0", "question id", "it has sql")),

@@ -249,7 +249,7 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     assert (judged.verdict, judged.comparison.broken) == ("too many unanswered", ())
     assert judged.verdict_in_words == "too many unanswered: 3 of 100"
     assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
-    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
+    assert "3 of 100 questions have no answer, 3.0 %: more than the 1 % that is tolerated" in judged.problem
     assert judged.ex == Accuracy(47, 100)
     assert judged.run and judged.run.failures == {"backbone_error": 3}
 
