@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 945,
+    "flows/api": 947,
     "flows/cli": 4_875,
     "flows/evaluate": 7_141,
     "flows/matrix": 1_158,

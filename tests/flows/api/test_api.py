@@ -108,6 +108,7 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.rerun(c.score({1: "SELECT 1"}, questions=[1]), only="bad"), "only='bad': Input"),
         (lambda c: c.sweep(budget_usd=-1), "--budget -1: "),
         (lambda c: c.runs(), "crosscheck evaluate"),
+        (lambda c: c.available("pipelines"), "kind='pipelines': Did you mean \"pipeline\"?"),
         (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
     ],
 )
