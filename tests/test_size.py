@@ -23,7 +23,7 @@ BUDGETS = {
     "tasks/core": 1_418,
     "tasks/database": 5_720,
     "tasks/documents": 1_370,
-    "tasks/pages": 2_863,
+    "tasks/pages": 2_864,
     "tasks/results": 6_793,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_340,

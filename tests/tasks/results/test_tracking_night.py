@@ -14,7 +14,7 @@ from tasks.core.wording import duration
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.lists import write_leaderboard
-from tasks.pages.night import night_document
+from tasks.pages.night import costs_table, night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
     MIN_SCORES,
@@ -43,6 +43,7 @@ from tasks.results.night_baseline import (
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.cost import Cost
 from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
@@ -193,6 +194,18 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
         entry = compared(entry_of(kept[-1]), Baselines({name: named}), warehouse, Gate())
         assert (entry.decline and entry.decline.scores) == scores
         assert len(entry.trend) == 9, "the page shows all of them"
+
+
+def test_a_cost_that_is_unknown_is_so_in_its_row_and_a_free_model_has_no_forecast(
+    warehouse: Warehouse,
+) -> None:
+    def shown(**usd: float) -> object:
+        night = a_night(warehouse, two_runs(4, 7, 100), cost=Cost(calls=3, cached_calls=0, **usd))
+        (row,) = costs_table(night).rows
+        return row and row[5:8]
+
+    assert shown() == ("unknown", "unknown", "unknown")
+    assert shown(cost_usd=0.0, from_scratch_usd=0.0) == ("$0.0000", "$0.0000", "–")
 
 
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
