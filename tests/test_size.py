@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 972,
     "flows/prefect": 2_522,
     "flows/runtime": 887,
-    "tasks/backbone": 7_930,
+    "tasks/backbone": 7_935,
     "tasks/benchmarks": 3_914,
     "tasks/core": 1_418,
     "tasks/database": 5_720,
