@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 947,
-    "flows/cli": 4_875,
-    "flows/evaluate": 7_141,
+    "flows/cli": 4_879,
+    "flows/evaluate": 7_144,
     "flows/matrix": 1_158,
     "flows/pipelines": 972,
     "flows/prefect": 2_522,
@@ -23,7 +23,7 @@ BUDGETS = {
     "tasks/core": 1_418,
     "tasks/database": 5_720,
     "tasks/documents": 1_370,
-    "tasks/pages": 2_864,
+    "tasks/pages": 2_865,
     "tasks/results": 6_793,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_340,

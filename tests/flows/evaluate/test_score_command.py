@@ -290,7 +290,7 @@ def test_the_summary_says_the_rule_where_the_rules_disagree_and_what_has_no_pred
     ran = run(*command, f"{name},{other}")
     assert ran.code == 0, ran.err
     assert "50.00 % (1 of 2, rule bird, 95 % interval" in ran.out
-    assert f"1 of 2 questions ({other}) has no answer (no_answer) and counts as wrong." in ran.out
+    assert f"1 of 2 questions ({other}) has no answer and counts as wrong." in ran.out
     assert "The rules disagree on 1 question" in ran.out and "Where the rules disagree" in ran.out
     assert "Prefect" not in ran.out
 
