@@ -14,7 +14,7 @@ BUDGETS = {
     "flows/api": 947,
     "flows/cli": 4_879,
     "flows/evaluate": 7_144,
-    "flows/matrix": 1_158,
+    "flows/matrix": 1_161,
     "flows/pipelines": 972,
     "flows/prefect": 2_522,
     "flows/runtime": 887,

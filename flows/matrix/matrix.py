@@ -223,7 +223,7 @@ class CellResult:
     problem: str = ""  # why it was not evaluated in full; "" if it was
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """Result of a sweep."""
 
@@ -253,6 +253,9 @@ class Sweep:
         return (
             f"{record.benchmark}: {best[0].cell.name}{others_and_verb} best of {compared_with} with {score}"
         )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False))

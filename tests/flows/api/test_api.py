@@ -128,6 +128,7 @@ def test_a_text_or_number_in_place_of_a_list_is_one_value(
 ) -> None:
     chosen = {"pipelines": ["few-shot"], "questions": 1, "dry_run": True}
     (cell,) = crosscheck.sweep(**(chosen | one)).cells
+    assert repr(crosscheck.sweep(**(chosen | one))) == "<1 combination, none of them evaluated>"
     assert cell.cell.settings.label == "offline | few-shot" and cell.estimated.calls == 1
     assert grid_axes({"pipeline.prompt.task": "sql"}) == [['pipeline.prompt.task="sql"']]
 
