@@ -370,7 +370,7 @@ def print_lists(
     """Print a line for each of the first questions by "wrong" and "unanswered", and how to see one of them."""
     console = open_console(stream)
     for kind, rows in listed.items():
-        console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {view.record.questions:,}")
+        console.print(f"\n[bold]{len(rows):,} of {counted(view.record.questions or 0, 'question')} {kind}[/]")
         for line in _question_lines(view, rows[:limit], console.width):
             console.print(line, markup=False)
         if len(rows) > limit:
