@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from flows.api.inputs import Settings, arguments_named, check_types, checked_mapping, listed, overrides, text
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
-from tasks.core.errors import ConfigurationError
-from tasks.results.run_record import RunRecord
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.results.run_record import KINDS, Kind, RunRecord
 from tasks.settings.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Results:
         return frame([dict(zip(table.columns, row, strict=True)) for row in table.rows], table.columns)
 
     @staticmethod
-    def available(kind: Literal["benchmark", "backbone", "pipeline"]) -> list[str]:
+    def available(kind: Kind) -> list[str]:
         """Return the names that come with Crosscheck or that installed packages offer.
 
         >>> "rsl-sql" in Crosscheck.available("pipeline")
@@ -240,4 +240,6 @@ class Results:
         """
         from tasks.settings.load import known_names
 
+        if kind not in KINDS:
+            raise ConfigurationError(f"kind={kind!r}: {did_you_mean(str(kind), KINDS)}")
         return known_names(kind)

@@ -252,9 +252,13 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
     upper = by_type.get(Le) or by_type.get(Lt)
     bounds: dict[str, Any] = {"min": getattr(lower, "ge", getattr(lower, "gt", None))}
     bounds["max"] = getattr(upper, "le", getattr(upper, "lt", None))
-    if kind is int:
-        return click.IntRange(**bounds) if lower or upper else int
-    return click.FloatRange(**bounds, min_open=Gt in by_type, max_open=Lt in by_type)
+    if kind is int and not (lower or upper):
+        return int
+    open_ends = {} if kind is int else {"min_open": Gt in by_type, "max_open": Lt in by_type}
+    make: Any = click.IntRange if kind is int else click.FloatRange
+    number = make(**bounds, **open_ends)
+    number.name = "integer" if kind is int else "number"  # a value is no "integer range"
+    return number
 
 
 class FilePath(click.Path):

@@ -147,8 +147,9 @@ async def _ask_all(
         async with gate:
             if not control.stop.is_set():
                 await _ask(judged, row, databases[row.question.database_id], resources)
-                done = len(judged.opinions) + len(judged.failures)
-                control.progress.step(f"Judged answer {done:,} of {len(judged.rows):,}")
+                failed = f", {len(judged.failures):,} failed" if judged.failures else ""
+                answers = counted(len(judged.rows), "answer")
+                control.progress.step(f"Judged {len(judged.opinions):,} of {answers}{failed}")
 
     async with Resources.open(settings, control, persistent=False) as resources:
         await until_done_or_stopped([asyncio.create_task(ask(row)) for row in judged.rows], control)

@@ -244,12 +244,13 @@ def holdings_document(folder: Folder, holdings: Sequence[Holding]) -> Document:
         notes.append(
             f"What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
         )
+    older = counted(len(kept.removable), "older run") if kept.removable else ""
+    older = older and f". Of {older}, `clean` keeps the scores{' and questions' if kept.rows else ''} only"
     blocks: tuple[Block, ...] = (
         Table("", ("store", "size", *columns), tuple(rows), keep=3),
         Sentence(
             f"{folder.home.path} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and the traces and "
-            f"artifacts of {counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` "
-            f"keeps the scores{' and questions' if kept.rows else ''} only"
+            f"artifacts of {counted(len(kept.kept), 'run')}{older}"
         ),
         *(Sentence((Span("·", "quiet"), f" {note}")) for note in notes),
     )

@@ -223,7 +223,7 @@ class CellResult:
     problem: str = ""  # why it was not evaluated in full; "" if it was
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """Result of a sweep."""
 
@@ -241,7 +241,7 @@ class Sweep:
             return f"{combinations}, none of them evaluated"
         best = [result for result in self.cells if result.cell.name in self.standings.best]
         if not best or best[0].evaluated is None:
-            return f"{combinations}, none of them ranked"
+            return f"{combinations}, {'none of them ranked' if len(self.cells) > 1 else 'nothing to compare it with'}"
         record = best[0].evaluated
         others = len(best) - 1
         others_and_verb = f" and {counted(others, 'other')} are" if others else " is"
@@ -253,6 +253,9 @@ class Sweep:
         return (
             f"{record.benchmark}: {best[0].cell.name}{others_and_verb} best of {compared_with} with {score}"
         )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False))

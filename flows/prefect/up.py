@@ -72,7 +72,7 @@ class Service:
             report(self._note_end(self.process, status, elapsed))
         elif not self.healthy and self.is_healthy():
             self.healthy = True
-            report(f"{self.name} is ready after {elapsed:.0f} s.")
+            report(f"{self.name[0].upper()}{self.name[1:]} is ready after {elapsed:.0f} s.")
         return self.healthy
 
     def stop(self) -> None:

@@ -74,7 +74,12 @@ def _offline(settings: BackboneSettings) -> Backbone:
 
 
 def _usable(settings: BackboneSettings) -> None:
-    """Check that the key's program gives a key, and that the provider's client is installed."""
+    """Check that there is a model, that the key's program gives a key, and that the provider's client is installed."""
+    if not settings.model:
+        raise ConfigurationError(
+            f'Backbone "{settings.name}": backbone.model is missing. Write the name by which the endpoint knows the '
+            "model; `crosscheck check --url URL` lists its models."
+        )
     if (command := Access.of(settings).command) is not None:
         command.run()
     require(format_of(settings).sdk)

@@ -364,7 +364,7 @@ def _answer_problems(
     elif len(unknown) == len(answers):
         example = next(iter(official.questions), "")
         yield (
-            f"none of its {len(answers):,} ids is a question of {official.name}. They look like "
+            f"none of its ids is a question of {official.name}. They look like "
             f'"{unknown[0]}", the benchmark\'s like "{example}". It is the key of another benchmark'
         )
     elif unknown and not further_allowed:

@@ -14,7 +14,7 @@ from tasks.benchmarks.rows import DATABASE_NAMES, Row, files_digest, read_object
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counted
-from tasks.database.database import database_name, locate
+from tasks.database.database import database_name, locate, open_database
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
 
@@ -93,10 +93,9 @@ def _databases(paths: Sequence[str]) -> dict[str, Location]:
                 f"--database {location}: is of {location.engine}, and {first} of {first.engine}. One benchmark has the "
                 "databases of one engine."
             )
-        engine = engine_of(location)
-        if not engine.server and not location.path.exists():
-            raise DataError(f"--database {location}: {location.path} does not exist. Check the path.")
-        engine.require(location, name)
+        if not engine_of(location).server and not location.path.exists():
+            raise DataError(f"--database {location} does not exist. Check the path.")
+        open_database(location, name, sample_rows=0)
         databases[name] = location
     return databases
 

@@ -123,6 +123,8 @@ _DIALECTS = {
         ),
     )
 }
+NAME_OF_TITLE = {dialect.title: dialect.name for dialect in _DIALECTS.values()}
+"""Names of the dialects that are known here, by their titles."""
 
 
 def quoted(name: str, dialect: str) -> str:

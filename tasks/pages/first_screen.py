@@ -19,6 +19,7 @@ from tasks.core.wording import (
 from tasks.documents.markdown import markdown
 from tasks.documents.model import Block, Bullets, Column, Document, Inline, Sentence, Span, Table, Tone, plain
 from tasks.pages.run_details import run_tables
+from tasks.results.build_record import NO_ANSWER
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import by_endpoint, calls_in_words
@@ -52,8 +53,8 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
         which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
         yield Sentence(
-            f"{count:,} of {counted(scored, 'question')}{which} {have} no answer ({kind}) and {are} as "
-            f"wrong{f': {message}{log}' if message else ''}.",
+            f"{count:,} of {counted(scored, 'question')}{which} {have} no answer"
+            f"{'' if kind == NO_ANSWER else f' ({kind})'} and {are} as wrong{f': {message}{log}' if message else ''}.",
             "error",
         )
     if record.to_retry:

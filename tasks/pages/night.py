@@ -148,8 +148,9 @@ def costs_table(night: Night) -> Table:
         (
             entry.pipeline, entry.backbone, entry.benchmark,
             *(number(calls, missing=DASH) for calls in (entry.cost.calls, entry.cost.cached_calls)),
-            DASH if entry.cost.calls is None else money(entry.cost.cost_usd),
-            *(DASH if usd is None else money(usd) for usd in (entry.cost.from_scratch_usd, entry.forecast_usd)),
+            *(DASH if entry.cost.calls is None else money(usd)
+              for usd in (entry.cost.cost_usd, entry.cost.from_scratch_usd)),
+            DASH if entry.cost.calls is None or entry.cost.from_scratch_usd == 0 else money(entry.forecast_usd),
             seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.run.seconds if entry.run else None),
             words.failures(entry), *(of_entry.get(title, DASH) for title in titles),
         )

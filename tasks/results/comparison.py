@@ -20,7 +20,7 @@ from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, Score, Value
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
 
 CAPTION = "over all scored questions, and not tested against chance"
-DESCRIPTIVE = frozenset({"unit", "better", HEADLINE})
+DESCRIPTIVE = frozenset({"title", "unit", "better", HEADLINE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
             title, unit, better, words = name, SHARE, None, {}
             for data in data_of_runs:
                 if isinstance(data, Mapping):
+                    title = data.get("title", title)
                     unit, better = data.get("unit", unit), data.get("better", better)
         values_a, values_b = (dict(_values(data)) for data in data_of_runs)
         rows += [

@@ -259,8 +259,8 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     if (failed.value or 0) <= gate.tolerated_failures:
         return ""
     return (
-        f"{failed.correct:,} of {counted(failed.total, 'question')} {agreeing('has', failed.correct)} no answer "
-        f"({percent(failed, 1)}; {100 * gate.tolerated_failures:g} % are tolerated)."
+        f"{failed.correct:,} of {counted(failed.total, 'question')} {agreeing('has', failed.correct)} no answer, "
+        f"{percent(failed, 1)}: more than the {100 * gate.tolerated_failures:g} % that is tolerated."
     )
 
 

@@ -88,7 +88,7 @@ class Metric:
         if data is None:  # the metric has nothing but its value
             value = measurement.value
             facts = _facts(value) if isinstance(value, Ratio) else {"value": value}
-            data = {**facts, "unit": self.unit, "better": self.better}
+            data = {**facts, "title": self.title, "unit": self.unit, "better": self.better}
         elif measurement.headline:
             data = {**data, HEADLINE: {title: _facts(value) for title, value in measurement.headline.items()}}
         return replace(measurement, lines=lines, data=data)
@@ -121,8 +121,8 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
     >>> mean = {"correct": 6436.1, "total": 100, "value": 64.361}
     >>> headlines({"efficiency": {"load": 0.1, "headline": {"VES": mean, "timed": 12}}})
     {'VES': '64.36 (mean over 100 questions)', 'timed': '12'}
-    >>> headlines({"sql_length": {"value": 7, "unit": "characters", "better": "lower"}})
-    {'sql length': '7 characters'}
+    >>> headlines({"sql_length": {"value": 7, "title": "SQL length", "unit": "characters", "better": "lower"}})
+    {'SQL length': '7 characters'}
     """
     figures: dict[str, str] = {}
     for name, data in metrics.items():
@@ -132,7 +132,7 @@ def headlines(metrics: Mapping[str, Any]) -> dict[str, str]:
             figures |= {str(title): _figure(value) for title, value in data[HEADLINE].items()}
         elif {"value", "unit", "better"} <= data.keys():  # as `Metric.of` writes it
             value = Ratio.of(data) if "total" in data else data["value"]
-            figures[name.replace("_", " ")] = in_words(value, data["unit"])
+            figures[str(data.get("title", name))] = in_words(value, data["unit"])
     return figures
 
 

@@ -112,8 +112,8 @@ class BackboneSettings(Settings):
     or `path/to/file.py:name` of one of your own."""
     description: str = ""
     """One line for `crosscheck list`."""
-    model: str = "offline"
-    """Model name as the endpoint knows it."""
+    model: str = ""
+    """Model name as the endpoint knows it; every endpoint needs one."""
     base_url: str | None = None
     """Endpoint; None: the OpenAI API. Its query, e.g. ?api-version=2024-10-21, belongs to every request."""
     api_key_env: str | None = Field(None, pattern=VARIABLE_NAME)

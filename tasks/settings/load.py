@@ -284,9 +284,7 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
             f'--set {text}: write kind.key=value, for example "--set pipeline.demonstrations.k=5".'
         )
     if kind not in KINDS:
-        raise ConfigurationError(
-            f'--set {text}: a key starts with {", ".join(KINDS)}, not "{kind}". {did_you_mean(kind, KINDS)}'
-        )
+        raise ConfigurationError(f'--set {text}: no key starts with "{kind}". {did_you_mean(kind, KINDS)}')
     try:
         return kind, keys, load_yaml(value)
     except yaml.YAMLError as error:

@@ -91,7 +91,7 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
 
     Exit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too
     large a result; 2 bad input or configuration, and with --key anything that is wrong with the key;
-    3 a database cannot be read; run the command again.
+    3 a database cannot be read.
     """
 
     split: Literal["dev", "train"] = "dev"

@@ -117,6 +117,9 @@ class Rerun(options.Labels, options.Details, options.Files):
 
         with open_progress(sys.stderr) as progress:
             progress.step(f"Looking for the questions of the nightly run {options.end_of(night)} to repeat")
+            from flows.prefect.settings import CLIENT, apply
+
+            apply(CLIENT)  # Prefect, which the next import brings, reads how much it prints on import
             from flows.matrix.night_rerun import plan_night_rerun, rerun_night
 
             plan = plan_night_rerun(night, self.settings(), self.labels, self.budget)

@@ -87,13 +87,13 @@ def gold_document(verified: Verified) -> Document:
         golds = counted(len(differing), "translated gold")
         ids = shorten(differing, MAX_IDS)
         translated.append(Sentence(f"{golds} with another result than on SQLite: {ids}", "warning"))
-    faults = len(report.faults)
+    faults, not_run = len(report.faults), len(report.by_class["unreadable_database"])
     blocks = (
-        Sentence(verified.engine),
+        *([Sentence(verified.engine)] if verified.engine else []),
         *translated,
         _counts(report),
         *_list("Failing, stopped or too large", report.faults),
-        *_list("Database cannot be read: run the command again", report.by_class["unreadable_database"]),
+        *_list("Not run: the database cannot be read", report.by_class["unreadable_database"]),
         *_list("Slow", report.slow),
         *_per_database("Empty", report.by_class["empty"]),
         *_per_database("Without a database", report.by_class["missing_database"]),
@@ -102,7 +102,7 @@ def gold_document(verified: Verified) -> Document:
     )
     return Document(
         f"{faults:,} of {counted(len(report.checks), 'gold query')} {agreeing('fails', faults)} or "
-        f"{agreeing('exceeds', faults)} a limit",
+        f"{agreeing('exceeds', faults)} a limit{f', {not_run:,} could not be run' if not_run else ''}",
         blocks,
         (Span("Crosscheck · golds of ", "quiet"), Span(benchmark.name, "strong"), revision),
         verified.golds.source,

@@ -60,7 +60,7 @@ def print_csv(table: QueryResult, stream: TextIO) -> None:
     def cell(value: object) -> object:
         return "" if value is None else value if isinstance(value, float) else _text(value)
 
-    write_csv((table.columns, *(map(cell, row) for row in table.rows)), stream)
+    write_csv((table.columns, *([cell(value) for value in row] for row in table.rows)), stream)
 
 
 def print_views(stream: TextIO) -> None:

@@ -371,7 +371,7 @@ def print_lists(
     console = open_console(stream)
     for kind, rows in listed.items():
         among = view.record.scored_rows if all(row.executable for row in rows) else view.record.rows
-        console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {len(among):,}")
+        console.print(f"\n[bold]{len(rows):,} of {counted(len(among), 'question')} {kind}[/]")
         for line in _question_lines(view, rows[:limit], console.width):
             console.print(line, markup=False)
         if len(rows) > limit:

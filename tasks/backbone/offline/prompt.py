@@ -14,7 +14,7 @@ from itertools import chain
 
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import ColumnName
-from tasks.database.dialects import SQLITE
+from tasks.database.dialects import NAME_OF_TITLE, SQLITE
 
 _NAME = (
     r"(?:(?<!`)`(?:[^`]|``)++`|(?<!\")\"(?:[^\"]|\"\")++\""
@@ -228,9 +228,8 @@ UNKNOWN_DATABASE = PromptSchema({ColumnName("t", "a"): []})
 _REPLY_KEY = re.compile(r'(?<=")\w+(?=")|(?<=```)sql')
 _HEADING = re.compile(r"^### ++(.+)$", re.MULTILINE)
 _FAILURE = re.compile(r"Error: |Time-out: |There is no query")
-_DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL)(?: quer|查询)")
-_DIALECTS = {"PostgreSQL": "postgres", "DuckDB": "duckdb", "MySQL": "mysql"}
-"""By the names that prompts use; all others are read as SQLite."""
+_DIALECT = re.compile(rf"\b({'|'.join(NAME_OF_TITLE)})(?: quer|查询)")
+"""The dialect that a prompt names; a prompt that names none is read as SQLite's."""
 _ENGLISH = re.compile(
     r"\A(?>.*?^Database Schema:\n)(?>(?P<schema>.*?)\n\nQuestion:\n)(?P<question>.*?)\n\nInstructions:\n",
     re.DOTALL | re.MULTILINE,
@@ -334,7 +333,7 @@ def _schema(messages: Sequence[Message], sections: Sections) -> PromptSchema:
     dialect_match = next(filter(None, (_DIALECT.search(message.content) for message in messages)), None)
     database = (Heading.SCHEMA, Heading.SAMPLES, Heading.FOREIGN_KEYS, Heading.DESCRIPTIONS)
     texts = (sections.get(heading, "") for heading in database)
-    return read_schema(*texts, dialect=_DIALECTS[dialect_match[1]] if dialect_match else SQLITE)
+    return read_schema(*texts, dialect=NAME_OF_TITLE[dialect_match[1]] if dialect_match else SQLITE)
 
 
 def _attempts(sections: Sections) -> list[Attempt]:

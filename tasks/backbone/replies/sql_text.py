@@ -6,9 +6,10 @@ from itertools import islice
 
 from tasks.backbone.replies.json_text import MAX_CHARACTERS, fenced, readings, without_objects
 from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.database.dialects import NAME_OF_TITLE
 
 _KEYS = ("sql", "sqlquery", "query", "finalsql", "sqlstatement", "answer")
-_SQL_FENCES = frozenset({"sql", "sqlite", "postgresql", "postgres", "mysql", "duckdb", "tsql"})
+_SQL_FENCES = frozenset({"sql", "tsql", *NAME_OF_TITLE.values(), *map(str.lower, NAME_OF_TITLE)})
 _CTE = (
     r"WITH\s++(?:RECURSIVE\s++)?[\w\"`\[][^()]{0,300}(?:\([^()]{0,2000}+\)\s*+)?"
     r"AS\s*+(?:(?:NOT\s++)?MATERIALIZED\s*+)?\("

@@ -206,7 +206,7 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
     unknown = [identity for identity in entries if identity not in questions]
     if len(unknown) == len(entries):
         raise DataError(
-            f"{file.path}: none of its {len(unknown):,} ids is a question of {benchmark.settings.name}. They look "
+            f"{file.path}: none of its ids is a question of {benchmark.settings.name}. They look "
             f'like "{unknown[0]}", the benchmark\'s like "{benchmark.questions[0].id}". '
             "Is it the file of another benchmark or split?"
         )

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.scores import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
-
-if TYPE_CHECKING:
-    pass
 
 MAX_IDS = 10
 MAX_ROWS = 100

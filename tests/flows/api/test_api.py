@@ -110,6 +110,7 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: c.rerun(c.score({1: "SELECT 1"}, questions=[1]), only="bad"), "only='bad': Input"),
         (lambda c: c.sweep(budget_usd=-1), "--budget -1: "),
         (lambda c: c.runs(), "crosscheck evaluate"),
+        (lambda c: c.available("pipelines"), "kind='pipelines': Did you mean \"pipeline\"?"),
         (lambda c: Crosscheck(home=c.home, tags={"sweep": "x"}).evaluate(limit=1), "--tag"),
     ],
 )
@@ -129,6 +130,7 @@ def test_a_text_or_number_in_place_of_a_list_is_one_value(
 ) -> None:
     chosen = {"pipelines": ["few-shot"], "questions": 1, "dry_run": True}
     (cell,) = crosscheck.sweep(**(chosen | one)).cells
+    assert repr(crosscheck.sweep(**(chosen | one))) == "<1 combination, none of them evaluated>"
     assert cell.cell.settings.label == "offline | few-shot" and cell.estimated.calls == 1
     assert grid_axes({"pipeline.prompt.task": "sql"}) == [['pipeline.prompt.task="sql"']]
 

@@ -220,3 +220,8 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_counted(home: H
     found = status()
     assert found["stage results"]["note"].startswith("It cannot be read: ")
     assert found["verdicts"]["counts"] == {"verdicts": 2}
+
+
+def test_without_older_runs_nothing_is_said_of_them(tmp_path: Path) -> None:
+    shown = run("status", "--home", str(tmp_path / "none"))
+    assert "traces and artifacts of 0 runs\n" in shown.out and "older run" not in shown.out

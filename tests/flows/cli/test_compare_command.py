@@ -111,7 +111,7 @@ def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Home) -> N
     ((A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
     ((A, B, "--fail-if", "better"), "worse"),
     ((A, B, "--margin", "0"), "0<x<100"),
-    ((A, B, "--margin", "ten"), "is not a valid float"),
+    ((A, B, "--margin", "ten"), "is not a valid number."),
     ((A, A, "--fail-if", "worse"), "The gate cannot decide: A and B are the same run"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(

@@ -240,10 +240,10 @@ def test_a_metric_of_ones_own_file_is_scored(
     ran = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]", "--json", "--details")
     assert ran.code == 0, ran.err
     assert ran.json["metrics"]["same_rows"] == {
-        "correct": 3, "total": 3, "value": 1.0, "unit": "share", "better": "higher"
+        "correct": 3, "total": 3, "value": 1.0, "title": "Same number of rows", "unit": "share", "better": "higher"
     }  # fmt: skip
     assert "Same number of rows: 100.00 %" in ran.err
-    assert "same rows: 100.00 % (3 of 3)" in run("show", "latest").out
+    assert "Same number of rows: 100.00 % (3 of 3)" in run("show", "latest").out
     wrong = run(*command, f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]")
     wrong.assert_refused('Did you mean "same_rows"?')
 
@@ -290,7 +290,7 @@ def test_the_summary_says_the_rule_where_the_rules_disagree_and_what_has_no_pred
     ran = run(*command, f"{name},{other}")
     assert ran.code == 0, ran.err
     assert "50.00 % (1 of 2, rule bird, 95 % interval" in ran.out
-    assert f"1 of 2 questions ({other}) has no answer (no_answer) and counts as wrong." in ran.out
+    assert f"1 of 2 questions ({other}) has no answer and counts as wrong." in ran.out
     assert "The rules disagree on 1 question" in ran.out and "Where the rules disagree" in ran.out
     assert "Prefect" not in ran.out
 
@@ -317,7 +317,7 @@ MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
     ("number.json", '{"1": 5}', ('key "1"', "must be a text or null, not int")),
     ("twice.json", '{"1": "SELECT 1", "1": "SELECT 2"}', ('"1" is there twice',)),
     ("marks.json", '{"1": "SELECT 1 ----- bird ----- x"}', ('key "1"', "----- bird -----")),
-    ("strangers.json", '{"x1": "SELECT 1"}', ("none of its 1 ids", '"x1"', 'like "0"')),
+    ("strangers.json", '{"x1": "SELECT 1"}', ("none of its ids is", '"x1"', 'like "0"')),
     ("database.json", '{"1": "SELECT 1\\t----- bird -----\\tnowhere"}', ("nowhere", "question 1", "city_library")),
     ("list.json", "[1]", ("item 0 (from 0)", "must be an object")),
     ("noid.json", '[{"sql": "SELECT 1"}]', ("item 0", "question id", "it has sql")),

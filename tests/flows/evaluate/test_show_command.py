@@ -48,16 +48,16 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(runs: KeptRuns) -
         "2 s answering",
     ):
         assert text in shown, text
-    assert len(shown.splitlines()) <= 40 and "question wrong of" not in shown
+    assert len(shown.splitlines()) <= 40 and "questions wrong" not in shown
     for text in (
-        "1 question wrong of 3",
-        "1 question unanswered of 3",
+        "1 of 3 questions wrong",
+        "1 of 3 questions unanswered",
         f"crosscheck show {run_id} {third.question.id}",
         "2 of 3 questions are wrong; one may have several causes",
     ):
         assert text in details, text
     only = runs.run("show", run_id[:17], "--unanswered").out
-    assert "backbone_error" in only and "execution accuracy" not in only and "wrong of" not in only
+    assert "backbone_error" in only and "execution accuracy" not in only and "questions wrong" not in only
     found = json.loads(runs.show("--json"))
     assert [each["question_id"] for each in found["listed"]["wrong"]] == [third.question.id]
     assert [each["status"] for each in found["listed"]["unanswered"]] == ["backbone_error"]
@@ -153,7 +153,7 @@ def test_without_the_benchmark_s_files_everything_else_is_shown(runs: KeptRuns) 
     shown = runs.show(scores[0].question.id)
     assert scores[0].gold_sql in shown and f"there is no folder {away}" in shown
     listed = runs.show("--wrong")
-    assert "3 questions wrong of 3" in listed and "The causes cannot be read" in listed
+    assert "3 of 3 questions wrong" in listed and "The causes cannot be read" in listed
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -80,7 +80,8 @@ def test_every_gold_is_classified_and_listed_and_several_files_are_all_named(set
     (folder / "more.json").write_text(json.dumps(more), encoding="utf-8")
     files = "benchmark.questions=[dev.json, more.json]"
     ran = verify(settings_file, "--set", files)
-    assert "of 7 gold queries" in ran.out
+    assert "2 of 7 gold queries fail or exceed a limit, 1 could not be run" in ran.out
+    assert "Not run: the database cannot be read (1)" in ran.out
     assert f"{folder / 'dev.json'}, {folder / 'more.json'}" in ran.out
 
 

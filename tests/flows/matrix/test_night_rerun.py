@@ -1,5 +1,7 @@
 """`crosscheck rerun --night`: everything that a real night left is asked again by one command."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,17 @@ def test_one_command_repeats_everything_that_a_night_left_and_pays_for_nothing_t
     }  # fmt: skip
     nothing = demo.run("rerun", "--night", "latest")
     assert (nothing.code, nothing.out) == (0, "Nightly run night has no question to repeat.\n")
+
+
+def test_prefect_prints_no_lines_of_its_own(tmp_path: Path) -> None:
+    """It reads on import how much it prints; other tests run where it has been imported already."""
+    program = (
+        "import logging; from flows.cli.program import run; "
+        f"run(['rerun', '--night', 'latest', '--home', {str(tmp_path)!r}]); "
+        "print(logging.getLogger('prefect.engine').isEnabledFor(logging.INFO))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
 
 
 def test_a_run_or_a_night_is_named(tmp_path: Path) -> None:

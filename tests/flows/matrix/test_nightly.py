@@ -365,7 +365,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert state.is_failed()
     assert entry["verdict"] == "too many unanswered"
     assert "1 of 1 evaluation has too many questions without an answer: " in state.message
-    assert "10 % are tolerated" in entry["problem"]
+    assert "10 % that is tolerated" in entry["problem"]
     assert entry["run"]["retryable"] >= 2
     assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
     assert entry["run"]["total"] == 10

@@ -81,6 +81,11 @@ def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: flo
     assert said in stream.getvalue()
 
 
+def test_a_sweep_of_one_combination_has_nothing_to_compare_it_with() -> None:
+    cells = (done("a", 80),)
+    assert str(Sweep("s1", cells, standings=standings(cells))) == "1 combination, nothing to compare it with"
+
+
 def test_a_cell_that_was_stopped_or_lacks_answers_does_not_stand_for_its_settings() -> None:
     said = standings([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])
     assert set(said.against_best) == set(said.letters) == {"a", "c"}

@@ -50,7 +50,7 @@ def test_it_is_said_when_a_service_is_ready(tmp_path: Path) -> None:
     with stopping([sleeping]):
         update_until(lambda: sleeping.healthy, sleeping, report=reported.append)
         sleeping.update(reported.append)
-    assert [text.partition(" after ")[0] for text in reported] == ["thing is ready"]
+    assert [text.partition(" after ")[0] for text in reported] == ["Thing is ready"]
 
 
 def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:

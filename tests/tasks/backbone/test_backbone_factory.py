@@ -67,6 +67,13 @@ def test_the_backbones_that_come_along_are_valid_and_say_what_they_need(
         assert settings.model in identity and "sk-something" not in identity
 
 
+def test_an_endpoint_is_asked_for_no_model_that_nobody_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("base_url: http://127.0.0.1:1/v1\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r'"mine": backbone\.model is missing'):
+        check_backbone(load_backbone_settings(CONF, str(file)))
+
+
 async def test_from_a_stop_on_nothing_more_is_sent_and_what_is_in_flight_comes_back(
     endpoint: Endpoint,
 ) -> None:

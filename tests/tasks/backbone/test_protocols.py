@@ -298,7 +298,7 @@ def test_a_setting_that_the_protocol_lacks_is_refused_before_anything_is_sent(
 def test_a_missing_package_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(ConfigurationError, match=r'pip install "crosscheck-sql\[anthropic\]"'):
-        check_backbone(MessagesSettings(name="a"))
+        check_backbone(MessagesSettings(name="a", model="m"))
 
 
 GEMINI = {

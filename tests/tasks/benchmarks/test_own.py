@@ -82,6 +82,13 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
     assert "--data " not in ran.err
 
 
+def test_a_database_without_tables_is_refused_and_nothing_is_written(pairs: Pairs, tmp_path: Path) -> None:
+    (tmp_path / "empty.sqlite").touch()
+    ran = init(pairs(), tmp_path / "empty.sqlite", tmp_path / "mine")
+    assert ran.code == 2 and "has no tables" in ran.err
+    assert not (tmp_path / "mine").exists()
+
+
 def test_a_spreadsheet_may_separate_columns_by_semicolons(bird: Files, pairs: Pairs, tmp_path: Path) -> None:
     file = pairs('\ufeffquestion;sql\n"How many; all?";"SELECT 1, 2"\n')
     made = make_benchmark(file, (str(bird.database),), tmp_path / "mine", "bird")

@@ -9,8 +9,6 @@ from tasks.sql.same_query import same_query
 ROOT = Path(__file__).parents[3]
 NAMES = frozenset({"sqlite", "postgres", "postgresql", "mysql", "mariadb", "duckdb"})
 ELSEWHERE = {
-    "tasks/backbone/offline/prompt.py": "the dialect's notes in prompts, read by the stand-in for a model",
-    "tasks/backbone/replies/sql_text.py": "the languages of fenced blocks",
     "tasks/backbone/batches/store.py": "the batches, beside the replies",
     "tasks/backbone/cache": "the store of replies",
 }

@@ -214,11 +214,12 @@ def test_every_registered_metric_has_a_row_once_a_summary_has_it() -> None:
 
 
 def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
-    own = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
+    facts = {"title": "Length of the SQL", "unit": "characters", "better": "lower"}
+    own = {"correct": 17, "total": 2, "value": 8.5, **facts}
     a, b = summarised({"sql_length": own}, {"sql_length": own | {"correct": 15, "value": 7.5}})
     settings = {"benchmark": {"metrics": ["/gone/mine.py:sql_length"]}}
     (row,) = metric_rows(a.model_copy(update={"settings": settings}), b)
-    assert row.cells == ("sql_length", "8.50", "7.50", "−1.00", "lower")
+    assert row.cells == ("Length of the SQL", "8.50", "7.50", "−1.00", "lower")
     nothing = MetricRow("m", "", "", "Length", "characters", "lower", Ratio(0, 0), Ratio(30, 4))
     assert nothing.cells == ("Length", "\N{EN DASH}", "7.50", "\N{EN DASH}", "lower"), "never zero"
 

@@ -14,7 +14,7 @@ from tasks.core.wording import duration
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.lists import write_leaderboard
-from tasks.pages.night import night_document
+from tasks.pages.night import costs_table, night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
     MIN_SCORES,
@@ -44,6 +44,7 @@ from tasks.results.night_baseline import (
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.cost import Cost
 from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
@@ -196,6 +197,18 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
         assert len(entry.trend) == 9, "the page shows all of them"
 
 
+def test_a_cost_that_is_unknown_is_so_in_its_row_and_a_free_model_has_no_forecast(
+    warehouse: Warehouse,
+) -> None:
+    def shown(**usd: float) -> object:
+        night = a_night(warehouse, two_runs(4, 7, 100), cost=Cost(calls=3, cached_calls=0, **usd))
+        (row,) = costs_table(night).rows
+        return row and row[5:8]
+
+    assert shown() == ("unknown", "unknown", "unknown")
+    assert shown(cost_usd=0.0, from_scratch_usd=0.0) == ("$0.0000", "$0.0000", "–")
+
+
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
     (judged,) = a_night(warehouse, [of_night("last", good), bad, of_night("this", bad)]).entries
@@ -250,7 +263,7 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     assert (judged.verdict, judged.comparison.broken) == ("too many unanswered", ())
     assert judged.verdict_in_words == "too many unanswered: 3 of 100"
     assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
-    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
+    assert "3 of 100 questions have no answer, 3.0 %: more than the 1 % that is tolerated" in judged.problem
     assert judged.ex == Accuracy(47, 100)
     assert judged.run and judged.run.failures == {"backbone_error": 3}
 

@@ -125,7 +125,14 @@ def test_the_headlines_of_metrics_are_shown_where_any_evaluation_measured_them(w
         two_runs(4, 7, 100),
         metrics={
             "efficiency": {"load": 0.1, "headline": {"VES": 64.361, "R-VES": mean, "ves_steps": 55.29}},
-            "sql_length": {"correct": 90, "total": 4, "value": 22.5, "unit": "characters", "better": "lower"},
+            "sql_length": {
+                "correct": 90,
+                "total": 4,
+                "value": 22.5,
+                "title": "Length of the SQL",
+                "unit": "characters",
+                "better": "lower",
+            },
             "errors": {"other_rows": 3},
         },
     )
@@ -137,7 +144,7 @@ def test_the_headlines_of_metrics_are_shown_where_any_evaluation_measured_them(w
         ("VES", "64.36"),
         ("R-VES", "43.40 (mean over 100 questions)"),
         ("ves_steps", "55.29"),
-        ("sql length", "22.50 characters (90 / 4)"),
+        ("Length of the SQL", "22.50 characters (90 / 4)"),
     ):
         assert f'data-label="{name}">{value}</td>' in page
         assert value in text and name.replace("_", "\\_") in text

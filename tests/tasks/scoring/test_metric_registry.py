@@ -49,8 +49,8 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     length: Metric, tmp_path: Path
 ) -> None:
     record = measured(*find_metrics(), length, seconds=1.0)
-    expected = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
-    assert record.metrics["sql_length"] == expected
+    facts = {"title": "Length of the SQL", "unit": "characters", "better": "lower"}
+    assert record.metrics["sql_length"] == {"correct": 17, "total": 2, "value": 8.5, **facts}
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
         print_summary(record, Home(tmp_path), stream, details=True)

@@ -143,7 +143,7 @@ def test_an_override_is_kind_key_and_a_yaml_value(text: str, expected: tuple[str
         ("=3", "write kind.key=value"),
         ("", "write kind.key=value"),
         ("pipelin.demonstrations.k=3", 'Did you mean "pipeline"?'),
-        ("demonstrations.k=3", 'not "demonstrations"'),
+        ("demonstrations.k=3", 'no key starts with "demonstrations"'),
         ("pipeline.demonstrations.k=[", "the value is not YAML: line 1, column 2: expected the node content"),
     ],
 )
