@@ -95,7 +95,7 @@ def forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))
 
 
-class _Words(io.FileIO):
+class _StandardError(io.FileIO):
     """Standard error, which ends no command where it cannot be written (`2> log` on a full disk)."""
 
     def write(self, content: Any) -> int:
@@ -117,8 +117,9 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - no path
-    words, form = io.BufferedWriter(_Words(2, "w", closefd=False)), sys.stderr
-    sys.stderr = io.TextIOWrapper(words, form.encoding, form.errors, line_buffering=True)
+    buffer = io.BufferedWriter(_StandardError(2, "w", closefd=False))
+    original = sys.stderr
+    sys.stderr = io.TextIOWrapper(buffer, original.encoding, original.errors, line_buffering=True)
 
 
 class FastExit:
