@@ -14,7 +14,7 @@ from math import comb, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.wording import DASH, UNKNOWN, counted, counts, interval, percent, points
+from tasks.core.wording import DASH, UNKNOWN, counted, counts, interval, money, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
@@ -323,8 +323,8 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
     usd, per_point = gain["extra_usd_per_1000"], gain["usd_per_1000_and_point"]
     tokens = UNKNOWN if gain["extra_tokens"] is None else f"{gain['extra_tokens']:,.0f}"
     tokens_and_calls = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
-    cost = f"${usd:,.2f} more per 1,000 questions" if usd else tokens_and_calls
-    cost_per_point = f", ${per_point:,.2f} for each point" if usd and per_point else ""
+    cost = f"{money(usd)} more per 1,000 questions" if usd else tokens_and_calls
+    cost_per_point = f", {money(per_point)} for each point" if usd and per_point else ""
     bounds = " to ".join(points(bound / 100) for bound in gain["interval"] or ())
     in_brackets = f" (95 % interval {bounds})" if bounds else ""
     selected = (

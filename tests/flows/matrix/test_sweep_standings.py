@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,6 +75,7 @@ def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> 
     (False, 0.2, "Spent $0.2000 of $0.1000. The last calls were in flight when it was spent: none was refused"),
     (True, 0.2, "Spent $0.2000 of $0.1000.\n"),
     (False, 0.05, "Spent $0.0500 of $0.1000.\n"),
+    (False, 0.00002, "Spent <$0.0001 of $0.1000.\n"),
 ])  # fmt: skip
 def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: float, said: str) -> None:
     stream, budget = io.StringIO(), Budget(0.1, spent_usd=spent, refused=refused)
@@ -124,3 +126,9 @@ def test_letters_and_words_come_from_the_same_tests(worst: int) -> None:
         assert found.against_best[name].startswith("lower") == apart
     document = sweep_document(Sweep("s1", cells[:1], standings=found))
     assert "6 exact McNemar tests on the same questions, one of each pair" in str(document)
+
+
+def test_failed_questions_that_are_not_scored_keep_no_cell_from_being_ranked() -> None:
+    rows = [*scored_rows(50), *scored_rows(0, executable=False, first=100, lost=60)]
+    worse = replace(done("b", 50), evaluated=record_of(make_run(run_id="run-b"), rows))
+    assert standings([done("a", 80), worse]).against_best["b"].startswith("lower, p = ")

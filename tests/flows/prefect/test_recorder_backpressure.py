@@ -12,7 +12,7 @@ from prefect.states import Completed
 
 from flows.prefect import flow_runs as task_runs
 from flows.prefect.flow_runs import RecorderBackpressure
-from flows.runtime.control import Control
+from flows.runtime.control import Control, Progress
 from tasks.settings.home import Home
 
 pytestmark = pytest.mark.slow
@@ -94,3 +94,16 @@ async def test_a_server_that_is_given_up_between_two_attempts_of_the_client_lose
     monkeypatch.setattr(PrefectClient, "request", asked_again)
     control = Control(flow_run=str(recorded.flow_run))
     assert await RecorderBackpressure(control).wait(3, ending=True) == 0
+
+
+async def test_one_task_run_is_counted_in_the_singular(recorded: Recorded) -> None:
+    said: list[str] = []
+
+    class Told(Progress):
+        def step(self, text: str) -> None:
+            said.append(text)
+
+    await recorded.add(1)
+    control = Control(flow_run=str(recorded.flow_run), progress=Told())
+    assert await RecorderBackpressure(control).wait(1, ending=True) == 1
+    assert said[-1] == "Prefect has recorded 1 of 1 task run"

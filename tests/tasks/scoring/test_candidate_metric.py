@@ -194,3 +194,15 @@ def test_the_vote_prefers(statuses: tuple[str, ...], leaders: tuple[int, ...], w
 def test_contenders_are_the_groups_with_a_result_in_the_votes_order() -> None:
     ballot = Ballot(("error", "ok", "empty", "ok", "ok", "empty"), (0, 1, 2, 3, 3, 2))
     assert ballot.contenders == ((3, 4), (1,), (2, 5))
+
+
+def test_a_tiny_cost_of_candidates_is_not_written_as_nothing(
+    questions: list[tuple[Ballot, list[bool], QuestionScore]],
+) -> None:
+    row = questions[0][2]
+    stages = tuple(
+        replace(record, calls=tuple(replace(call, cost_usd=6e-10, cached=False) for call in record.calls))
+        for record in row.outcome.stages
+    )
+    cheap = replace(row, outcome=replace(row.outcome, stages=stages))
+    assert "for <$0.0001 more per 1,000" in measured([cheap], CandidateSettings(n=N)).lines[1]
