@@ -21,12 +21,12 @@ from tasks.core.wording import storable
 from tasks.database.schema import Schema
 from tasks.results.parameters import redact, secrets_of, stored_settings
 from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
-from tasks.scoring.breakdown import accuracy, by_database, by_grade, stage_scores
+from tasks.scoring.breakdown import by_database, by_grade, stage_scores
 from tasks.scoring.candidates import bill_line
 from tasks.scoring.cost import total_cost
 from tasks.scoring.degradation import find_degradation, most_frequent
 from tasks.scoring.linking import score_links
-from tasks.scoring.scores import NO_GOLD, Measurement, QuestionScore
+from tasks.scoring.scores import NO_GOLD, Measurement, QuestionScore, accuracy
 from tasks.scoring.variants import scores as scores_of
 
 MESSAGE_LENGTH = 300

@@ -5,14 +5,9 @@ from collections.abc import Collection, Sequence
 
 from tasks.core.outcome import is_turn
 from tasks.scoring.candidates import is_candidate
-from tasks.scoring.scores import UNGRADED, Accuracy, QuestionScore, StageScore, flips, is_right
+from tasks.scoring.scores import UNGRADED, QuestionScore, StageScore, flips, is_right
 
 DIFFICULTIES = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra", "extra hard")
-
-
-def accuracy(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
-    """Return the execution accuracy of the final answers under a rule."""
-    return Accuracy(sum(is_right(score.final, rule) for score in scored), len(scored))
 
 
 def stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore, ...]:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
 from tasks.core.wording import DASH, amount, counted, counts, percent
-from tasks.scoring.breakdown import accuracy
-from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value
+from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value, accuracy
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema

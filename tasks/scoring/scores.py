@@ -292,3 +292,8 @@ class Measurement:
     headline: Mapping[str, Value] = field(default_factory=dict)
     lines: tuple[str, ...] | None = None
     tables: tuple[Table, ...] = ()
+
+
+def accuracy(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
+    """Return the execution accuracy of the final answers under a rule; a question without an answer is wrong."""
+    return Accuracy(sum(is_right(score.final, rule) for score in scored), len(scored))
