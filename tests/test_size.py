@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 972,
     "flows/prefect": 2_522,
     "flows/runtime": 908,
-    "tasks/backbone": 8_080,
+    "tasks/backbone": 8_098,
     "tasks/benchmarks": 3_932,
     "tasks/core": 1_424,
     "tasks/database": 5_728,
