@@ -23,7 +23,7 @@ from tasks.backbone.replies.json_text import (
     readings,
     reply_schema,
 )
-from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
+from tasks.backbone.replies.sql_text import is_unfinished, last_sql, read_sql, sql_of_fence
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
@@ -186,7 +186,8 @@ def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T
         if value is None:
             inner = list(_inner(reading.value, reply_type))
             value = inner[0] if len(inner) == 1 else None
-        if value is not None:
+        is_cut_off = reading.path == "repaired" and is_unfinished(str(getattr(value, "sql", "...")))
+        if value is not None and not is_cut_off:
             fits.append(_Fit(value, reading.path, isinstance(reading.value, list)))
     if not fits:
         return None

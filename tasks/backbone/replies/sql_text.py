@@ -110,10 +110,20 @@ def _sql_of_object(text: str) -> str | None:
         if isinstance(reading.value, dict):
             by_key = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
             key = next((key for key in _KEYS if isinstance(by_key.get(key), str)), None)
-            if key is not None:
+            if key is not None and not (reading.path == "repaired" and is_unfinished(by_key[key])):
                 queries.append((reading.path, by_key[key]))
     reliable = [sql for path, sql in queries if path == queries[0][0]]
     return reliable[-1] if reliable else None
+
+
+def is_unfinished(sql: str) -> bool:
+    """Return whether a query cannot end so, because its reply was cut off.
+
+    >>> is_unfinished("SELECT a FROM t WHERE"), is_unfinished("SELECT a FROM t")
+    (True, False)
+    """
+    words = re.findall(r"\w+|\S", sql.upper())
+    return not words or words[-1] in _UNFINISHED
 
 
 def sql_of_fence(language: str, content: str) -> str | None:

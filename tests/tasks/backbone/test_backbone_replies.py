@@ -176,6 +176,13 @@ def test_gpt_oss_may_name_the_form_of_its_answer(header: str) -> None:
             assert without_thoughts(f"{start}{header}{answer}<|return|>") == answer
 
 
+@pytest.mark.parametrize("end", ["", " a FROM t WHERE", " a FROM t WHERE b ="])
+def test_an_object_that_was_cut_off_within_its_query_is_unreadable(end: str) -> None:
+    text = f'{{"sql": "SELECT{end}'
+    assert read_reply(text, Sql).value is None and read_sql(text) is None
+    assert read_reply('{"sql": "SELECT a FROM t', Sql).value == Sql(sql="SELECT a FROM t")
+
+
 @pytest.mark.parametrize(
     "quoting",
     [
