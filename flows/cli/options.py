@@ -250,13 +250,12 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
         return kind
     lower = by_type.get(Ge) or by_type.get(Gt)
     upper = by_type.get(Le) or by_type.get(Lt)
-    bounds: dict[str, Any] = {"min": getattr(lower, "ge", getattr(lower, "gt", None))}
-    bounds["max"] = getattr(upper, "le", getattr(upper, "lt", None))
     if kind is int and not (lower or upper):
         return int
-    open_ends = {} if kind is int else {"min_open": Gt in by_type, "max_open": Lt in by_type}
+    least = getattr(lower, "ge", getattr(lower, "gt", None))
+    most = getattr(upper, "le", getattr(upper, "lt", None))
     make: Any = click.IntRange if kind is int else click.FloatRange
-    number = make(**bounds, **open_ends)
+    number = make(least, most, min_open=Gt in by_type, max_open=Lt in by_type)
     number.name = "integer" if kind is int else "number"  # a value is no "integer range"
     return number
 
@@ -420,12 +419,6 @@ class Page(Output):
         if self.html is not None:
             write_page(html(render()), self.html)
             click.echo(f"The page is {self.html}.", err=self.as_json)
-
-
-def end_of(name: str | Path) -> str:
-    """Return the last 60 characters of a name, which may be the path of a file: for a line of progress."""
-    text = str(name)
-    return text if len(text) <= 60 else f"…{text[-59:]}"
 
 
 class Benchmark(Command):

@@ -200,6 +200,12 @@ def total_time(value: float) -> str:
     return f"{f'{value:.1f} s' if round(value, 1) < 60 else duration(value)} total"
 
 
+def end_of(name: object) -> str:
+    """Return the last 60 characters of a name, which may be the path of a file: for a line of progress."""
+    text = str(name)
+    return text if len(text) <= 60 else f"…{text[-59:]}"
+
+
 def shorten(names: Sequence[str], most: int) -> str:
     """List the first names and the number of the others.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge
 
 from flows.cli import options
+from tasks.core.wording import end_of
 from tasks.settings.home import DEFAULT_BENCHMARK
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
 
     def __call__(self) -> int:
         with self.progress() as progress:
-            names = map(options.end_of, (self.pipeline, self.backbone))
+            names = map(end_of, (self.pipeline, self.backbone))
             progress.step(f"Answering with {' and '.join(names)}")
             from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
 

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le
 from flows.cli import options
 from flows.runtime.output import open_in_browser
 from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.wording import end_of
 
 if TYPE_CHECKING:
     from flows.runtime.control import Control, Progress
@@ -72,9 +73,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
             raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
         evaluated = None
         with open_asking() as progress:
-            pipeline, backbone, benchmark = map(
-                options.end_of, (self.pipeline, self.backbone, self.benchmark)
-            )
+            pipeline, backbone, benchmark = map(end_of, (self.pipeline, self.backbone, self.benchmark))
             progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
             from flows.evaluate.run import find_known, run_evaluation
 

@@ -8,6 +8,7 @@ from annotated_types import Gt
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.wording import end_of
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import RerunSettings
@@ -70,7 +71,7 @@ class Rerun(options.Labels, options.Details, options.Files):
             return self._rerun_night(self.night)
         evaluated = None
         with open_asking() as progress:
-            progress.step(f"Looking for the questions of {options.end_of(self.run or '')} to repeat")
+            progress.step(f"Looking for the questions of {end_of(self.run or '')} to repeat")
             from flows.evaluate.preparation import check_budget
             from flows.evaluate.rerun import plan_rerun, run_rerun
             from flows.runtime.control import Control
@@ -116,7 +117,7 @@ class Rerun(options.Labels, options.Details, options.Files):
         from flows.runtime.progress import open_control, open_progress
 
         with open_progress(sys.stderr) as progress:
-            progress.step(f"Looking for the questions of the nightly run {options.end_of(night)} to repeat")
+            progress.step(f"Looking for the questions of the nightly run {end_of(night)} to repeat")
             from flows.prefect.settings import CLIENT, apply
 
             apply(CLIENT)  # Prefect, which the next import brings, reads how much it prints on import

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge
 
 from flows.cli import options
+from tasks.core.wording import end_of
 
 if TYPE_CHECKING:
     from flows.evaluate.score import ScoreSettings
@@ -70,7 +71,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
     def __call__(self) -> int:
         with self.progress() as progress:
             file = self.predictions or self.trajectories or "predictions"
-            progress.step(f"Scoring {options.end_of(file)} on {options.end_of(self.benchmark)}")
+            progress.step(f"Scoring {end_of(file)} on {end_of(self.benchmark)}")
             from flows.evaluate.score import run_score
 
             scored = run_score(self.settings(), progress)

@@ -8,6 +8,7 @@ from annotated_types import Gt
 
 from flows.cli import options
 from flows.runtime.output import emit_json
+from tasks.core.wording import end_of
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
         from flows.runtime.progress import open_control, open_progress
 
         with open_progress(sys.stderr) as progress:
-            progress.step(f"Planning a sweep on {options.end_of(self.benchmark)}")
+            progress.step(f"Planning a sweep on {end_of(self.benchmark)}")
             from flows.cli.display.matrix import estimate_document, sweep_document
             from flows.evaluate.preparation import check_budget
             from flows.matrix.matrix import (

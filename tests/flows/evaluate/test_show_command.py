@@ -243,4 +243,4 @@ def test_a_run_that_was_killed_has_no_number_of_the_questions_that_happened_to_b
     shown = runs.run("show", run.run_id, "--details")
     assert shown.code == 0 and "%" not in shown.out and "no execution accuracy" in shown.out
     assert "1 of 2 questions has no answer (backbone_error)" in shown.out
-    assert "1 question unanswered of 2" in shown.out
+    assert "1 of 2 questions unanswered" in shown.out

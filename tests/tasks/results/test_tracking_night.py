@@ -274,7 +274,9 @@ def test_the_share_without_an_answer_is_of_the_scored_questions(warehouse: Wareh
         before, tonight = (with_row(run, place, executable=False) for run in (before, tonight))
     (judged,) = a_night(warehouse, [before, unanswered(tonight, (1, 60))]).entries
     assert judged.verdict_in_words == "too many unanswered: 1 of 50"
-    assert judged.problem.startswith("1 of 50 questions has no answer (2.0 %; 1 % are tolerated)")
+    assert judged.problem.startswith(
+        "1 of 50 questions has no answer, 2.0 %: more than the 1 % that is tolerated."
+    )
     (detail,) = details([judged], warehouse)
     assert [row.question.id for row in detail.retryable] == [tonight.rows[1].question.id]
 
