@@ -186,7 +186,8 @@ def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T
         if value is None:
             inner = list(_inner(reading.value, reply_type))
             value = inner[0] if len(inner) == 1 else None
-        is_cut_off = reading.path == "repaired" and is_unfinished(str(getattr(value, "sql", "...")))
+        sql = getattr(value, "sql", None)
+        is_cut_off = reading.path == "repaired" and isinstance(sql, str) and is_unfinished(sql)
         if value is not None and not is_cut_off:
             fits.append(_Fit(value, reading.path, isinstance(reading.value, list)))
     if not fits:
