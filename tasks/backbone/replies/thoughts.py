@@ -64,6 +64,12 @@ _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
+_VARIANT = re.compile(
+    r"(?:<|&lt;) ?(/?) ?(think|thinking|thought|reasoning|analysis|scratchpad) ?(?:>|&gt;)", re.IGNORECASE
+)
+"""A tag in other spellings: `<THINK>`, `< think >`, and as HTML has it."""
+_DETAILS = re.compile(r"\A\s*<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)", re.DOTALL)
+"""Thoughts as Open WebUI shows them."""
 _QUOTES = ("'", '"', "%")
 """A mark between two of these is quoted, as in `LIKE '%</think>%'`."""
 
@@ -83,14 +89,16 @@ def split_thoughts(text: str) -> tuple[str, str]:
     bare = _PREFIX.sub("", text)
     if bare.startswith("{") and json_object(bare) is not None:
         return "", text
+    original = text
+    text = _VARIANT.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", _DETAILS.sub(r"<think>\1</think>", text))
     text = _CONSTRAINED.sub(_FINAL, text)
-    bare = _CONSTRAINED.sub(_FINAL, bare)
+    bare = _PREFIX.sub("", text)
     opened = next((notation for notation in NOTATIONS if bare.startswith(notation.start)), None)
     marks = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
     ends = [end for _, end in _marked(text, marks)]
     if not ends:
         cut_off = opened and (opened.end_alone or bare.removeprefix(opened.start)[:1].isupper())
-        return (_unmarked(bare), "") if cut_off else ("", text)
+        return (_unmarked(bare), "") if cut_off else ("", original)
     for end in ends:
         answer = _FRAMED.sub("", text[end:])
         if answer.startswith("{") and json_object(answer) is not None:

@@ -145,6 +145,25 @@ def test_the_start_may_be_in_the_prompt_and_thoughts_may_be_cut_off(notation: No
     assert without_thoughts(again) == RIGHT
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("<THINK>", "</THINK>"),
+        ("< think >", "< / think >"),
+        ("&lt;think&gt;", "&lt;/think&gt;"),
+        ("<Thinking>", "</Thinking>"),
+        ('<details type="reasoning" done="true" duration="5">\n', "</details>"),
+        ('<details open type="reasoning">', "</details>"),
+    ],
+)
+def test_thoughts_in_other_spellings(start: str, end: str) -> None:
+    assert split_thoughts(f"{start}So {DRAFT}{end}{RIGHT}") == (f"So {DRAFT}", RIGHT)
+    assert split_thoughts(f"{start}So {DRAFT}") == (f"So {DRAFT}", "")
+    assert read_reply(f"{start}{DRAFT}{end}{RIGHT}", Sql).value == Sql(sql="SELECT right FROM t")
+    quoting = f"SELECT a FROM t WHERE b = 'as {start} has it'"
+    assert split_thoughts(quoting) == ("", quoting)
+
+
 def test_harmony_as_gpt_oss_writes_it() -> None:
     """The channels are those of openai-harmony's README; the last message may end with <|return|>."""
     text = (
