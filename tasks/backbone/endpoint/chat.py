@@ -181,8 +181,14 @@ def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
 def _error_in(content: Mapping[str, Any]) -> Any:
     """Return the error in a body without a reply, under the names that endpoints give it; None if there is none.
 
-    MiniMax has `base_resp` with `status_code` and `status_msg`.
+    MiniMax has `base_resp` with `status_code` and `status_msg`; Gemini and Azure name what blocked the prompt.
     """
+    blocked = [wire.part(content, "promptFeedback").get("blockReason")]
+    for prompt in wire.parts(content, "prompt_filter_results"):
+        filters = wire.part(prompt, "content_filter_results")
+        blocked += [name for name in filters if wire.part(filters, name).get("filtered")]
+    if found := ", ".join(str(reason) for reason in blocked if reason):
+        return {"message": f"the content filter blocked the prompt ({found})", "code": "content_filter"}
     message = wire.part(content, "base_resp").get("status_msg")
     error = message or next((content[name] for name in ERRORS if content.get(name)), None)
     if isinstance(error, list) and isinstance(error[0], dict) and "message" in error[0]:

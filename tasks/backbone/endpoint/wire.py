@@ -24,6 +24,7 @@ class RefusedInBodyError(ValueError):
 
     def __init__(self, error: Any, status: int = 502) -> None:
         code = error.get("code") if isinstance(error, dict) else None
+        status = 400 if code == "content_filter" else status
         self.status = code if isinstance(code, int) and 400 <= code < 600 else status
         self.body = json.dumps({"error": error})
         super().__init__(self.status)

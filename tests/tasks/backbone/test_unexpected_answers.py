@@ -189,6 +189,13 @@ def test_a_filtered_choice_may_have_no_message_and_a_whole_reply_may_be_a_delta(
             1,
         ),
         ({"detail": "Model m is not loaded"}, "Model m is not loaded", 1),
+        ({"promptFeedback": {"blockReason": "SAFETY"}}, r"blocked the prompt \(SAFETY\)", 1),
+        (
+            {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]},
+            r"blocked the prompt \(hate\)",
+            1,
+        ),
+        ({"error": {"code": "content_filter", "message": "No."}}, "No.", 1),
         ({"message": "the backend is busy"}, "the backend is busy", 7),
         ({"code": 500, "msg": "internal fault"}, "internal fault", 7),
         ({"success": False, "errors": [{"code": 5007, "message": "No such model"}]}, "No such model", 7),
