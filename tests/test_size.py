@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/prefect": 2_523,
     "flows/runtime": 1_142,
     "tasks/backbone": 8_108,
-    "tasks/benchmarks": 3_930,
+    "tasks/benchmarks": 3_939,
     "tasks/core": 1_468,
     "tasks/database": 5_731,
     "tasks/documents": 1_380,

@@ -22,6 +22,7 @@ from tasks.core.wording import counted
 from tasks.database.schema import Schema
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
+from tasks.sql.rewriting import with_joined_operators
 
 Submission = Literal["bird", "lines"]
 
@@ -137,7 +138,7 @@ class Layout:
             rows[identity] = row
             questions.append(self.question(row, identity))
             if self.has_gold:
-                gold[identity], *further_gold = row.texts(self.sql_keys)
+                gold[identity], *further_gold = self.sqls(row)
                 if further_gold:
                     further[identity] = tuple(further_gold)
         if not questions:
@@ -150,6 +151,10 @@ class Layout:
             )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         return Split(tuple(questions), gold, digest, notes=notes, further_gold=further)
+
+    def sqls(self, row: Row) -> tuple[str, ...]:
+        """Return the gold SQL of a question, or each of several."""
+        return row.texts(self.sql_keys)
 
     def question(self, row: Row, identity: str) -> Question:
         """Return one question of the split."""
@@ -169,7 +174,7 @@ class Layout:
         return tuple(
             Demonstration(
                 question=row.text(["question"]),
-                sql=row.text(self.sql_keys),
+                sql=self.sqls(row)[0],
                 database_id=row.text(["db_id"]),
                 evidence=row.optional_text("evidence") or "",
             )
@@ -241,6 +246,10 @@ class SpiderLayout(Layout):
     descriptions = None
     exact_match = True
     submission = "lines"
+
+    def sqls(self, row: Row) -> tuple[str, ...]:
+        """Return gold SQL with the operators joined that Spider's evaluator joins: no database executes `> =`."""
+        return tuple(map(with_joined_operators, super().sqls(row)))
 
     def suite_paths(self, databases: Path, database_id: str) -> tuple[Path, ...]:
         """Return the other SQLite files in the database's folder, by name."""

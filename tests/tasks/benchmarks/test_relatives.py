@@ -37,6 +37,15 @@ def test_mini_dev_has_a_gold_per_dialect_and_none_is_judged_on_another_engine(bi
         bird.load(dialect="postgresql")
 
 
+def test_gold_with_operators_written_apart_is_read_as_spider_executes_it(make: Any) -> None:
+    """No database executes `> =`; such golds would count as faults of the benchmark."""
+    files: Files = make("spider")
+    golds = ["SELECT id FROM orders WHERE total > = 9", "SELECT id FROM orders WHERE total ! = 9"]
+    files.write("dev.json", [{"db_id": "shop", "question": "Which?", "query": golds}])
+    benchmark = files.load()
+    assert [benchmark.gold["0"], *benchmark.further_gold["0"]] == [gold.replace("> =", ">=").replace("! =", "!=") for gold in golds]
+
+
 def test_spider_syn_asks_its_own_questions(make: Any) -> None:
     files: Files = make("spider-syn")
     item = {"db_id": "shop", "SpiderQuestion": "Theirs?", "SpiderSynQuestion": "Ours?", "query": "SELECT 1"}
