@@ -14,7 +14,7 @@ BUDGETS = {
     "flows/api": 964,
     "flows/cli": 4_642,
     "flows/evaluate": 7_156,
-    "flows/matrix": 1_161,
+    "flows/matrix": 1_157,
     "flows/pipelines": 972,
     "flows/prefect": 2_523,
     "flows/runtime": 1_142,

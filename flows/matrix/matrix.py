@@ -18,8 +18,8 @@ from flows.runtime.folder_use import store_for_links, watched
 from flows.runtime.output import frame
 from flows.runtime.signals import logging_to
 from tasks.backbone.budget import Budget
-from tasks.backbone.kind import check_backbone, kind_of
-from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, ExitCode
+from tasks.backbone.kind import check_backbone
+from tasks.core.errors import ConfigurationError, CrosscheckError, ExitCode
 from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, counts, percent
 from tasks.core.wording import p_value as in_words
@@ -97,7 +97,7 @@ class CellLimits:
         return settings.model_copy(update={"backbone": backbone})
 
     def prepare(self, cell: Cell, left: int, control: Control, check: Check) -> Preparation:
-        """Prepare the evaluation of a cell; raise an error if the budget is spent or `check` does, before paid calls.
+        """Prepare the evaluation of a cell; raise what `check` raises, before paid calls.
 
         The control gets the cell's tags and its budget; `left` counts the cell and those after it.
         """
@@ -105,10 +105,6 @@ class CellLimits:
         control.tags = cell.tags
         control.budget = self.budget(left)
         settings = self.limited(cell.settings, left)
-        budget = control.budget
-        if budget and budget.spent_usd >= budget.limit_usd and kind_of(settings.backbone).paid:
-            budget.refused = True
-            raise BackboneError(f"not begun: the budget is spent. {budget.continues}.", transient=True)
         preparation = prepare(settings, control.progress)
         check(preparation)
         return preparation

@@ -54,6 +54,21 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
 
     whole = demo.run(*matrix)
     assert whole.code == 0, whole.err
+    spent = demo.run(
+        *matrix[:2],
+        backbone_file,
+        *matrix[3:6],
+        "pipeline.demonstrations.k=3,0",
+        *matrix[7:],
+        "--budget",
+        "1e-9",
+    )
+    assert [bool(cell["problem"]) for cell in spent.json["cells"]] == [
+        True,
+        False,
+    ]  # its answers are in the cache
+    assert spent.json["cells"][1]["run"]["ex"] == whole.json["cells"][2]["run"]["ex"]
+    assert model.requests.pop().body and spent.code == 3
     cells = whole.json["cells"]
     assert len(model.requests) == 10
     assert [cell["run"]["cost"]["calls"] for cell in cells[2:]] == [5 - paid, 5]
