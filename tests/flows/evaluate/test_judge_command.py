@@ -78,6 +78,13 @@ def test_opinions_are_a_column_of_their_own_with_agreement_and_cost(
     assert again["agrees_with_ex"] == {"correct": 5, "total": 6, "value": 5 / 6}
 
 
+def test_a_spent_budget_refuses_no_opinion_that_is_in_the_cache(judged: Judged) -> None:
+    command = ("judge", judged.run_id, "--backbone", judged.backbone, "--json")
+    assert run(*command, "--questions", "3").json["judged"] == 1
+    ran = run(*command, "--budget", "1e-9", "--set", "backbone.concurrency=1")
+    assert (ran.code, ran.json["judged"], list(ran.json["without_opinion"])) == (3, 2, ["2"])
+
+
 @pytest.mark.slow
 def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake_openai: FakeOpenAI) -> None:
     name, plain = judged.run_id, fake_openai.answer
