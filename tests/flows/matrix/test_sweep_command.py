@@ -7,6 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.support.command_line import CommandLine, Ran
+from tests.support.demo import demo_questions
 from tests.support.fake_openai import FakeOpenAI, unauthorized
 from tests.support.in_process import run
 
@@ -54,21 +55,19 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
 
     whole = demo.run(*matrix)
     assert whole.code == 0, whole.err
+    paid_for = len(model.requests)
+    three = ("--pipeline", "few-shot", "--set", "pipeline.demonstrations.k=3")
+    fifth = str(demo_questions(demo.home)[4]["question_id"])
+    assert demo.run("evaluate", "--backbone", backbone_file, *three, "--questions", fifth).code == 0
+    for file in demo.home.glob("stages.sqlite*"):
+        file.unlink()  # the replies stay in the cache
+    grid = ("--grid", "pipeline.demonstrations.k=3,0")
     spent = demo.run(
-        *matrix[:2],
-        backbone_file,
-        *matrix[3:6],
-        "pipeline.demonstrations.k=3,0",
-        *matrix[7:],
-        "--budget",
-        "1e-9",
+        "sweep", "--backbones", backbone_file, *matrix[3:5], *grid, *matrix[7:], "--budget", "1e-9"
     )
-    assert [bool(cell["problem"]) for cell in spent.json["cells"]] == [
-        True,
-        False,
-    ]  # its answers are in the cache
-    assert spent.json["cells"][1]["run"]["ex"] == whole.json["cells"][2]["run"]["ex"]
-    assert model.requests.pop().body and spent.code == 3
+    cells = [cell["run"] for cell in spent.json["cells"]]
+    assert [cell["answered"] for cell in cells] == [2, 5] and len(model.requests) == paid_for + 2
+    del model.requests[paid_for:]
     cells = whole.json["cells"]
     assert len(model.requests) == 10
     assert [cell["run"]["cost"]["calls"] for cell in cells[2:]] == [5 - paid, 5]

@@ -43,7 +43,8 @@ def test_gold_with_operators_written_apart_is_read_as_spider_executes_it(make: A
     golds = ["SELECT id FROM orders WHERE total > = 9", "SELECT id FROM orders WHERE total ! = 9"]
     files.write("dev.json", [{"db_id": "shop", "question": "Which?", "query": golds}])
     benchmark = files.load()
-    assert [benchmark.gold["0"], *benchmark.further_gold["0"]] == [gold.replace("> =", ">=").replace("! =", "!=") for gold in golds]
+    read = [benchmark.gold["0"], *benchmark.further_gold["0"]]
+    assert read == ["SELECT id FROM orders WHERE total >= 9", "SELECT id FROM orders WHERE total != 9"]
 
 
 def test_spider_syn_asks_its_own_questions(make: Any) -> None:
