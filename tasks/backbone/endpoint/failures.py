@@ -49,11 +49,12 @@ _TOO_LONG = re.compile(
     r"too many (?:input )?tokens|inputs?\W.{0,40}tokens?.{0,40}must|inputs?\W.{0,20}must have less than \d+ tokens|"
     r"too long for (?:the )?requested model|input (?:length|tokens).{0,60}exceed|"
     r"longer than the maximum model length|maximum prompt length|model token limit|exceeds max length|"
-    r"range of input length|max_seq_len|too large to process",
+    r"range of input length|max_seq_len|too large to process|reduce the length of|payload size exceeds|"
+    r"prompt (?:length|token count)\D{0,9}\d+\)? exceeds|exceed max message tokens",
     re.IGNORECASE,
 )
 """Messages about a prompt that is too long: of OpenAI, vLLM, Anthropic, llama.cpp, TGI, TensorRT-LLM, TabbyAPI, Amazon
-Bedrock, xAI, Kimi, Z.AI, DashScope and SiliconFlow."""
+Bedrock, xAI, Kimi, Z.AI, DashScope, SiliconFlow, Groq, Gemini, OpenVINO and GitHub."""
 _LIMIT_TOO_LARGE = re.compile(r"too large: (\d+)\D.{0,80}?context length is (\d+)", re.IGNORECASE)
 """vLLM's message about an output limit beside the context length."""
 _NO_GRAMMAR = re.compile(r"grammar error|parse grammar|grammar is not supported", re.IGNORECASE)

@@ -104,6 +104,11 @@ def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str]
         "Prompt exceeds max length",
         "InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
         "length of prompt_tokens (40000) must be less than max_seq_len (32768).",
+        "Please reduce the length of the messages or completion.",
+        "Request payload size exceeds the limit: 20971520 bytes.",
+        "Prompt length (5000) exceeds max_prompt_len (4096)",
+        "prompt token count of 130000 exceeds the limit of 128000",
+        "Total tokens of image and text exceed max message tokens",
     ],
 )
 def test_a_prompt_that_is_too_long_is_to_be_shorter(message: str) -> None:
