@@ -29,7 +29,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import deployment, flow_run
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import SCHEDULE_TYPES
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from flows.prefect.automations import TAG
 from flows.prefect.flow_runs import SHARDS
@@ -128,7 +128,9 @@ async def deploy_nights(
     """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced."""
     try:
         cron_schedule = CronSchedule(cron=schedule, timezone=timezone)
-    except ValidationError:
+        if len(schedule.split()) > 5:  # a sixth field is of seconds: "0 0 3 * * *" are 60 nights in a minute
+            raise ValueError(schedule)
+    except ValueError:
         raise ConfigurationError(
             f'schedule: "{schedule}" is no cron expression such as "30 1 * * *" (minute, hour, day, month, '
             "weekday)."
