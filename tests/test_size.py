@@ -16,7 +16,7 @@ BUDGETS = {
     "flows/evaluate": 7_156,
     "flows/matrix": 1_164,
     "flows/pipelines": 972,
-    "flows/prefect": 2_525,
+    "flows/prefect": 2_529,
     "flows/runtime": 1_142,
     "tasks/backbone": 8_093,
     "tasks/benchmarks": 3_930,

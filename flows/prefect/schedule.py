@@ -53,6 +53,7 @@ HEARTBEATS_S = 65
 """Seconds in which a worker that is online sends two heartbeats."""
 MAX_REASON = 300
 """Characters of a server's reason that are shown at most."""
+CORRECT_ADDRESS = "Correct PREFECT_API_URL (it usually ends in /api)."
 _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 
@@ -283,6 +284,8 @@ async def _client(request: str = "to show its deployments") -> AsyncIterator[Pre
         raise CrosscheckError(
             f"Prefect's server does not answer ({reason}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
+    except ValueError:  # HTML, nothing, or JSON of another service
+        raise CrosscheckError(f"What answers is not the API of Prefect's server. {CORRECT_ADDRESS}") from None
 
 
 def _refusal(request: str, response: httpx.Response) -> str:
@@ -299,5 +302,6 @@ def _refusal(request: str, response: httpx.Response) -> str:
     message = message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
     credentials = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
-    remedy = credentials if response.status_code in (401, 403) else ""
+    remedies = {401: credentials, 403: credentials, 404: f" {CORRECT_ADDRESS}"}
+    remedy = remedies.get(response.status_code, "")
     return f"Prefect's server at {server} refused {request} (HTTP {response.status_code}): {message}.{remedy}"

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import yaml
 from prefect import Flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
@@ -25,10 +26,11 @@ from flows.evaluate.deployment import (
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
+from flows.prefect.schedule import read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.http_server import refusing_server
@@ -161,6 +163,16 @@ def test_an_empty_address_of_a_server_is_none(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PREFECT_API_URL", "")
     apply({"PREFECT_API_URL": "http://127.0.0.1:1/api"})
     assert os.environ["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"<html>", 200), (b"", 200), (b'{"x": 1}', 200), (b"", 404)])
+async def test_an_address_at_which_another_service_answers_is_named(body: bytes, status: int) -> None:
+    with (
+        refusing_server(body, status) as url,
+        temporary_settings({PREFECT_API_URL: f"{url}/api"}),
+        pytest.raises(CrosscheckError, match=r"Correct PREFECT_API_URL \(it usually ends in /api\)"),
+    ):
+        await read_status(POOL)
 
 
 async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_refuses(
