@@ -65,7 +65,7 @@ class NightsFile(Settings):
     @field_validator("timezone")
     @classmethod
     def _is_time_zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        if value not in available_timezones() - {"Factory", "localtime"}:  # Prefect does not know these two
             raise ValueError(f'"{value}" is no time zone such as Europe/Berlin')
         return value
 
@@ -96,11 +96,14 @@ def read_nights(file: Path) -> NightsFile:
 def _with_absolute_paths(matrix: Matrix, folder: Path) -> Matrix:
     """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
     # a field that the file does not have stays unset
-    located = {
+    located: dict[str, Any] = {
         name: [located_name(name_or_file, folder) for name_or_file in getattr(matrix, name)]
         for name in matrix.model_fields_set & {"benchmarks", "backbones", "pipelines"}
     }
     if matrix.overrides:
         located["overrides"] = [located_override(override, folder) for override in matrix.overrides]
+    if (matrix.questions or "").startswith("@"):
+        file = folder / Path(str(matrix.questions)[1:]).expanduser()
+        located |= {"questions": f"@{file.resolve()}"} if file.is_file() else {}
     data = {"data": str((folder / Path(matrix.data).expanduser()).resolve())} if matrix.data else {}
     return matrix.model_copy(update={**located, **data})

@@ -29,7 +29,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import deployment, flow_run
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import SCHEDULE_TYPES
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from flows.prefect.automations import TAG
 from flows.prefect.flow_runs import SHARDS
@@ -53,6 +53,7 @@ HEARTBEATS_S = 65
 """Seconds in which a worker that is online sends two heartbeats."""
 MAX_REASON = 300
 """Characters of a server's reason that are shown at most."""
+CORRECT_ADDRESS = "Correct PREFECT_API_URL (it usually ends in /api)."
 _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 
@@ -128,7 +129,9 @@ async def deploy_nights(
     """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced."""
     try:
         cron_schedule = CronSchedule(cron=schedule, timezone=timezone)
-    except ValidationError:
+        if len(schedule.split()) > 5:  # a sixth field is of seconds: "0 0 3 * * *" are 60 nights in a minute
+            raise ValueError(schedule)
+    except ValueError:
         raise ConfigurationError(
             f'schedule: "{schedule}" is no cron expression such as "30 1 * * *" (minute, hour, day, month, '
             "weekday)."
@@ -281,6 +284,8 @@ async def _client(request: str = "to show its deployments") -> AsyncIterator[Pre
         raise CrosscheckError(
             f"Prefect's server does not answer ({reason}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
+    except ValueError:  # HTML, nothing, or JSON of another service
+        raise CrosscheckError(f"What answers is not the API of Prefect's server. {CORRECT_ADDRESS}") from None
 
 
 def _refusal(request: str, response: httpx.Response) -> str:
@@ -297,5 +302,6 @@ def _refusal(request: str, response: httpx.Response) -> str:
     message = message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
     credentials = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
-    remedy = credentials if response.status_code in (401, 403) else ""
+    remedies = {401: credentials, 403: credentials, 404: f" {CORRECT_ADDRESS}"}
+    remedy = remedies.get(response.status_code, "")
     return f"Prefect's server at {server} refused {request} (HTTP {response.status_code}): {message}.{remedy}"

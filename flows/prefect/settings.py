@@ -73,10 +73,10 @@ def local_settings(home: Home) -> dict[str, str]:
 
 
 def apply(settings: Mapping[str, str]) -> None:
-    """Set environment variables that are not set yet, and refresh Prefect's settings if it has been imported."""
+    """Set environment variables that are unset or empty, and refresh Prefect's settings if it has been imported."""
     bypass_proxy_on_loopback()
     for name, value in settings.items():
-        os.environ.setdefault(name, value)
+        os.environ[name] = os.environ.get(name) or value
     if "prefect.context" in sys.modules:
         from prefect.context import refresh_global_settings_context
 

@@ -86,10 +86,12 @@ class Deploy(options.Output):
         has_own_server = _use_server(self)  # before the imports below, which import Prefect
         from flows.evaluate.deployment import named_evaluations, settings_of
         from flows.evaluate.forms import offering
+        from flows.evaluate.preparation import prepare
         from flows.matrix.nightly import night_limits
         from flows.prefect.schedule import deploy_nights, read_status
         from flows.prefect.settings import DEPLOYED_HOME
         from flows.prefect.up import POOL
+        from flows.runtime.control import Progress
         from tasks.core.wording import counted, shorten
         from tasks.results.night_baseline import named_run
 
@@ -97,7 +99,13 @@ class Deploy(options.Output):
         night_limits(settings, nights.finish_by, nights.budget_usd)
         names = named_evaluations(nights.matrix)
         nights.matrix.check_baselines({" | ".join(name) for name in names})
-        if has_own_server:  # workers elsewhere have runs of their own
+        if has_own_server:  # workers elsewhere have data and runs of their own
+            for each in settings:
+                # without `data`, a worker may have other data than this shell; the demo is made where it runs
+                there = Path(each.data, each.benchmark.folder).is_dir() or each.benchmark.layout == "demo"
+                if nights.matrix.data or there:
+                    own = each.model_copy(update={"home": str(self.folder.path)})
+                    prepare(own, Progress(), sends_requests=False, choose=False)
             for baseline in nights.matrix.baselines.values():
                 named_run(baseline, self.warehouse)
         home = {DEPLOYED_HOME: str(self.folder.path)}

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import yaml
 from prefect import Flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
@@ -25,10 +26,11 @@ from flows.evaluate.deployment import (
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
-from flows.prefect.settings import DEPLOYED_HOME
+from flows.prefect.schedule import read_status
+from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.http_server import refusing_server
@@ -52,6 +54,7 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
 @pytest.mark.parametrize(("change", "message"), [
     ("matrx: {}", 'there is no key "matrx". Did you mean "matrix"?'),
     ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
+    ("timezone: localtime", '"localtime" is no time zone'),
     ("budget_usd: -1", "greater than 0"),
     ("schedule: 5", "valid string"),
     ("schedule: [", "is not YAML"),
@@ -67,11 +70,13 @@ def test_wrong_files_are_named_with_the_key(change: str, message: str, tmp_path:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     text = TEMPLATE.replace("[offline]", "[offline, ./mine.yaml, code.py:kind]").replace(
         "# overrides: [pipeline.demonstrations.k=5]",
-        "overrides: [backbone.reply=form.py:Mine, pipeline.votes=2]",
+        'overrides: [backbone.reply=form.py:Mine, pipeline.votes=2]\n  questions: "@ids.txt"',
     )
+    (tmp_path / "ids.txt").write_text("1\n", encoding="utf-8")
     nights = read_nights(written(tmp_path, text))
     assert nights.matrix.backbones == ["offline", str(tmp_path / "mine.yaml"), f"{tmp_path / 'code.py'}:kind"]
     assert nights.matrix.overrides == [f'backbone.reply="{tmp_path / "form.py"}:Mine"', "pipeline.votes=2"]
+    assert nights.matrix.questions == f"@{tmp_path / 'ids.txt'}"
     assert nights.files == {"benchmark": [], "backbone": nights.matrix.backbones[1:], "pipeline": []}
 
 
@@ -151,6 +156,23 @@ def test_what_is_left_empty_is_no_value_that_the_form_refuses_and_cleans_nothing
     assert Cleaning(age="30d", runs=3).keep == Keep(age="30d", runs=3)
     with pytest.raises(ValueError, match="write a number and d, h or m"):
         Cleaning(age="soon").keep  # noqa: B018  # the property checks it
+
+
+def test_an_empty_address_of_a_server_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it, Prefect starts a server of its own, and nights that are deployed there never run."""
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    apply({"PREFECT_API_URL": "http://127.0.0.1:1/api"})
+    assert os.environ["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"<html>", 200), (b"", 200), (b'{"x": 1}', 200), (b"", 404)])
+async def test_an_address_at_which_another_service_answers_is_named(body: bytes, status: int) -> None:
+    with (
+        refusing_server(body, status) as url,
+        temporary_settings({PREFECT_API_URL: f"{url}/api"}),
+        pytest.raises(CrosscheckError, match=r"Correct PREFECT_API_URL \(it usually ends in /api\)"),
+    ):
+        await read_status(POOL)
 
 
 async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_refuses(
@@ -248,6 +270,7 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
         url = f"{prefect_server}/deployments/{found['evaluate']['id']}/create_flow_run"
         assert httpx.post(url, json=chosen).is_success == backbone.startswith("/")
     deployed("30 1", "99 1").assert_refused("no cron expression")
+    deployed("30 1", "0 30 1").assert_refused("no cron expression")  # a sixth field would be of seconds
     deployed("30 1 * * *", "0 0 30 2 *").assert_refused('schedule: "0 0 30 2 *" never occurs')
     deployed("rsl-sql", "rsl-sq").assert_refused("rsl-sq")
     with refusing_server() as address:
@@ -260,15 +283,19 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     crosscheck.run("nights", "status").assert_refused("Prefect's server does not answer")
 
 
-def test_a_baseline_that_is_not_in_the_folder_of_the_nights_is_refused_when_it_is_deployed(
-    run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("change", "message"), [
+    ('baselines: {"demo | offline | rsl-sql": 20261121-020000-3f9a1c}', 'There is no run "20261121-020000-3f9a1c"'),
+    ('questions: "99999"', "no question has the id 99999"),
+    ('questions: "@no-such.txt"', "cannot be read"),
+])  # fmt: skip
+def test_what_is_not_in_the_folder_of_the_nights_is_refused_when_they_are_deployed(
+    change: str, message: str, run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = folder_use.Addresses(prefect_port=1, mlflow_port=2, pid=os.getpid())
     monkeypatch.setenv("PREFECT_API_URL", running.prefect_api)
     monkeypatch.setattr(folder_use, "find_running_servers", lambda home: running)
-    baseline = 'baselines: {"demo | offline | rsl-sql": 20261121-020000-3f9a1c}'
-    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {baseline}\n  # limit"))
-    run_here("nights", "deploy", str(file)).assert_refused('There is no run "20261121-020000-3f9a1c"')
+    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {change}\n  # limit"))
+    run_here("nights", "deploy", str(file)).assert_refused(message)
 
 
 @pytest.mark.parametrize(("change", "message"), [
