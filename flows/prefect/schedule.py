@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,7 +30,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import deployment, flow_run
 from prefect.schedules import Cron
 from prefect.server.schemas.schedules import SCHEDULE_TYPES
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from flows.prefect.automations import TAG
 from flows.prefect.flow_runs import SHARDS
@@ -284,7 +285,7 @@ async def _client(request: str = "to show its deployments") -> AsyncIterator[Pre
         raise CrosscheckError(
             f"Prefect's server does not answer ({reason}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
-    except ValueError:  # HTML, nothing, or JSON of another service
+    except (JSONDecodeError, ValidationError):  # HTML, nothing, or JSON of another service
         raise CrosscheckError(f"What answers is not the API of Prefect's server. {CORRECT_ADDRESS}") from None
 
 

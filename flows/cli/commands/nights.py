@@ -91,7 +91,6 @@ class Deploy(options.Output):
         from flows.prefect.schedule import deploy_nights, read_status
         from flows.prefect.settings import DEPLOYED_HOME
         from flows.prefect.up import POOL
-        from flows.runtime.control import Progress
         from tasks.core.wording import counted, shorten
         from tasks.results.night_baseline import named_run
 
@@ -100,12 +99,14 @@ class Deploy(options.Output):
         names = named_evaluations(nights.matrix)
         nights.matrix.check_baselines({" | ".join(name) for name in names})
         if has_own_server:  # workers elsewhere have data and runs of their own
-            for each in settings:
-                # without `data`, a worker may have other data than this shell; the demo is made where it runs
-                there = Path(each.data, each.benchmark.folder).is_dir() or each.benchmark.layout == "demo"
-                if nights.matrix.data or there:
-                    own = each.model_copy(update={"home": str(self.folder.path)})
-                    prepare(own, Progress(), sends_requests=False, choose=False)
+            with self.progress() as progress:
+                for evaluation in settings:
+                    benchmark = evaluation.benchmark
+                    # without `data`, a worker may have other data than this shell; the demo is made where it runs
+                    is_here = Path(evaluation.data, benchmark.folder).is_dir() or benchmark.layout == "demo"
+                    if nights.matrix.data or is_here:
+                        checked = evaluation.model_copy(update={"home": str(self.folder.path)})
+                        prepare(checked, progress, sends_requests=False, choose=False)
             for baseline in nights.matrix.baselines.values():
                 named_run(baseline, self.warehouse)
         home = {DEPLOYED_HOME: str(self.folder.path)}
