@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 972,
     "flows/prefect": 2_523,
     "flows/runtime": 1_142,
-    "tasks/backbone": 8_109,
+    "tasks/backbone": 8_113,
     "tasks/benchmarks": 3_939,
     "tasks/core": 1_468,
     "tasks/database": 5_731,

@@ -191,7 +191,10 @@ def test_a_filtered_choice_may_have_no_message_and_a_whole_reply_may_be_a_delta(
         ({"detail": "Model m is not loaded"}, "Model m is not loaded", 1),
         ({"promptFeedback": {"blockReason": "SAFETY"}}, r"blocked the prompt \(SAFETY\)", 1),
         (
-            {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]},
+            {
+                "choices": [],
+                "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}],
+            },
             r"blocked the prompt \(hate\)",
             1,
         ),
