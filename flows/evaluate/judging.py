@@ -159,9 +159,8 @@ async def _ask(judged: Judged, row: QuestionScore, database: Database, resources
     """Run both SQLs and ask; a failure is kept, and one that all others will meet ends the judging."""
     question = row.question
     budget = resources.control.budget
-    if judged.fatal and not (
-        budget and budget.refused
-    ):  # after it, what the reply cache can answer is answered
+    # after a budget is spent, opinions in the reply cache are read
+    if judged.fatal and not (budget and budget.refused):
         judged.failures[question.id] = f"not sent, because: {judged.fatal}"
         return
     model = resources.tools.backbone.fresh(Origin(question.id, question.database_id, STAGE))

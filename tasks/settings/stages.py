@@ -162,7 +162,7 @@ class SelectionSettings(Settings):
     if the choices differ. Not in the paper: a choice may depend on the order."""
     shortcut: Literal["none", "identical", "result"] = "identical"
     """When selection needs no call. "none": never, as in v1 and its code. "identical": where SQL1 and SQL2 are the same
-    query, apart from white space, case and quotes. "result": also where the results decide (acl)."""
+    query but for blanks and case, and return rows. "result": also where the results decide (acl)."""
 
 
 class CorrectionTurns(Settings):

@@ -64,12 +64,15 @@ _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
-_VARIANT = re.compile(
-    r"(?:<|&lt;) ?(/?) ?(think|thinking|thought|reasoning|analysis|scratchpad) ?(?:>|&gt;)", re.IGNORECASE
+_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot) ?(?:>|&gt;)"
+_VARIANT = re.compile(_TAG, re.IGNORECASE)
+"""A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thoughts>`, and as HTML has it."""
+_BLOCK = re.compile(
+    r"\A\s*(?:<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)"
+    r"|```(?:think|thinking|thoughts?|reasoning)\n(.*?)(?:\n```|\Z))",
+    re.DOTALL,
 )
-"""A tag in other spellings: `<THINK>`, `< think >`, and as HTML has it."""
-_DETAILS = re.compile(r"\A\s*<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)", re.DOTALL)
-"""Thoughts as Open WebUI shows them."""
+"""Thoughts as Open WebUI shows them, and in a fence of their own."""
 _QUOTES = ("'", '"', "%")
 """A mark between two of these is quoted, as in `LIKE '%</think>%'`."""
 
@@ -90,7 +93,8 @@ def split_thoughts(text: str) -> tuple[str, str]:
     if bare.startswith("{") and json_object(bare) is not None:
         return "", text
     original = text
-    text = _VARIANT.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", _DETAILS.sub(r"<think>\1</think>", text))
+    text = _BLOCK.sub(lambda block: f"<think>{block[1] or block[2] or ''}</think>", text)
+    text = _VARIANT.sub(r"<\1think>", text)
     text = _CONSTRAINED.sub(_FINAL, text)
     bare = _PREFIX.sub("", text)
     opened = next((notation for notation in NOTATIONS if bare.startswith(notation.start)), None)

@@ -152,6 +152,8 @@ def test_the_start_may_be_in_the_prompt_and_thoughts_may_be_cut_off(notation: No
         ("< think >", "< / think >"),
         ("&lt;think&gt;", "&lt;/think&gt;"),
         ("<Thinking>", "</Thinking>"),
+        ("<thoughts>", "</thoughts>"),
+        ("```thinking\n", "\n```"),
         ('<details type="reasoning" done="true" duration="5">\n', "</details>"),
         ('<details open type="reasoning">', "</details>"),
     ],
@@ -160,6 +162,7 @@ def test_thoughts_in_other_spellings(start: str, end: str) -> None:
     assert split_thoughts(f"{start}So {DRAFT}{end}{RIGHT}") == (f"So {DRAFT}", RIGHT)
     assert split_thoughts(f"{start}So {DRAFT}") == (f"So {DRAFT}", "")
     assert read_reply(f"{start}{DRAFT}{end}{RIGHT}", Sql).value == Sql(sql="SELECT right FROM t")
+    assert read_sql(f"{start}SELECT draft FROM t{end}\nSELECT right FROM t") == "SELECT right FROM t"
     quoting = f"SELECT a FROM t WHERE b = 'as {start} has it'"
     assert split_thoughts(quoting) == ("", quoting)
 
