@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 964,
-    "flows/cli": 4_650,
+    "flows/cli": 4_672,
     "flows/evaluate": 7_156,
     "flows/matrix": 1_164,
     "flows/pipelines": 972,
