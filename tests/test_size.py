@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 964,
-    "flows/cli": 4_651,
+    "flows/cli": 4_673,
     "flows/evaluate": 7_160,
     "flows/matrix": 1_160,
     "flows/pipelines": 972,

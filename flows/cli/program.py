@@ -26,6 +26,28 @@ LOOP = "Symlink loop"
 """Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
 
 
+HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class WholeWords(click.HelpFormatter):
+    """Help whose lines end at blanks, and not within `rsl-sql` or `--fail-if`."""
+
+    def write_text(self, text: str) -> None:
+        """Write a paragraph."""
+        super().write_text(text.replace("-", HYPHEN))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], *args: Any, **options: Any) -> None:
+        """Write options or commands with their texts."""
+        super().write_dl([(name, text.replace("-", HYPHEN)) for name, text in rows], *args, **options)
+
+    def getvalue(self) -> str:
+        """Return what was written."""
+        return super().getvalue().replace(HYPHEN, "-")
+
+
+click.Context.formatter_class = WholeWords
+
+
 class LazyGroup(click.Group):
     """Command group that imports a command's module only when the command is called."""
 

@@ -200,7 +200,7 @@ def import_file(file: Path, kind: str) -> ModuleType:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise ConfigurationError(f"{file} cannot be imported: {described(error)}") from error
         return module

@@ -205,3 +205,11 @@ def test_a_group_without_a_command_prints_its_help_once_to_standard_output(group
     ran = in_process.run(*group.split())
     assert ran.code == 0 and not ran.err
     assert ran.out.count("Usage:") == 1 and ("Commands:" in ran.out or "evaluate" in ran.out)
+
+
+@pytest.mark.parametrize("width", [40, 60, 66, 80])
+def test_no_line_of_a_help_text_ends_within_a_word(width: int) -> None:
+    for path, command in commands():
+        context = click.Context(command, info_name=path, terminal_width=width)
+        broken = [line for line in command.get_help(context).splitlines() if line.rstrip().endswith("-")]
+        assert not broken, path

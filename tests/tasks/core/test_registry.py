@@ -64,11 +64,13 @@ def test_an_attribute_of_a_file_is_found_and_the_file_is_imported_once(tmp_path:
         ("absent.py:shape", "absent.py: no such file, so there is no shape in it."),
         ("mine.py:pentagn", 'mine.py has no shape "pentagn". Did you mean "pentagon"?'),
         ("wrong.py:shape", "ZeroDivisionError: division by zero"),
+        ("ends.py:shape", "SystemExit: 4"),
     ],
 )
 def test_a_wrong_name_says_what_is_wrong(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "mine.py").write_text("pentagon = 5\n", encoding="utf-8")
     (tmp_path / "wrong.py").write_text("1 / 0\n", encoding="utf-8")
+    (tmp_path / "ends.py").write_text("raise SystemExit(4)\n", encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
         shapes().get(absolute(name, tmp_path))
     assert said in str(caught.value)
