@@ -6,7 +6,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ class WholeWords(click.HelpFormatter):
         """Write a paragraph."""
         super().write_text(text.replace("-", HYPHEN))
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], *args: Any, **options: Any) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write options or commands with their texts."""
-        super().write_dl([(name, text.replace("-", HYPHEN)) for name, text in rows], *args, **options)
+        rows = [(name, text.replace("-", HYPHEN)) for name, text in rows]
+        super().write_dl(rows, col_max, col_spacing)
 
     def getvalue(self) -> str:
         """Return what was written."""

@@ -23,7 +23,13 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.recordings import Observations, RecordedBackbone, Served
 from tasks.backbone.tiers import BATCH, Pace
-from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
+from tasks.core.errors import (
+    BackboneError,
+    ConfigurationError,
+    DatabaseUnavailableError,
+    ExtensionError,
+    StoreError,
+)
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.core.registry import described, extension_location
@@ -226,6 +232,8 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
             return Failure("database_unavailable", stage, str(error), retryable=True)
         case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), retryable=True, fatal=True)
+        case ExtensionError():
+            return Failure("extension_error", stage, str(error), retryable=True)
         case _ if extension_location(error):
             log.warning("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
             return Failure("extension_error", stage, described(error), retryable=True)

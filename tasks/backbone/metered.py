@@ -16,7 +16,7 @@ from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.json_text import Reading
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.backbone.tiers import BATCH
-from tasks.core.errors import BackboneError
+from tasks.core.errors import BackboneError, ExtensionError
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
 from tasks.settings.backbone import BackboneSettings
@@ -278,7 +278,7 @@ class MeteredBackbone:
         reply_format = self._formats.format(self._stage)
 
         def read(reply: Reply) -> Reading[Model | None]:
-            reading = reply_format.read(reply.text, reply_type)
+            reading = _of_type(Reading, reply_format.read(reply.text, reply_type), reply_format)
             if reading.value is not None:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
                 return Reading(reading.value, reading.path, note)
@@ -346,7 +346,7 @@ class MeteredBackbone:
             self._budget.check()
         # 4. The request.
         try:
-            reply = await self.source.complete(request)
+            reply = _of_type(Reply, await self.source.complete(request), self.source)
         except BackboneError:
             if self._cache:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
@@ -416,6 +416,14 @@ class MeteredBackbone:
         if late:
             log.warning("%s: %d replies had not come when the run ended", self._settings.name, len(late))
         return len(late)
+
+
+def _of_type(kind: type[T], value: T, origin: object) -> T:
+    """Return a value that a user's own code may have made; raise an error if it is not of the type."""
+    if isinstance(value, kind):
+        return value
+    name = type(origin).__name__
+    raise ExtensionError(f"{name} returned a value of the type {type(value).__name__}, not a {kind.__name__}")
 
 
 def _as_cached(reply: Reply) -> Reply:

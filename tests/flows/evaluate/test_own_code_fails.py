@@ -47,6 +47,28 @@ def mine(run: ScoredRun) -> Measurement:
 """
 
 
+RETURNS = """
+from crosscheck import BackboneKind, BackboneSettings, Message, ReplyFormat, Request
+
+
+class Wrong:
+    identity = {"kind": "wrong"}
+
+    def __init__(self, settings: BackboneSettings) -> None: ...
+
+    async def complete(self, request: Request):
+        return 5
+
+
+class Silent(ReplyFormat):
+    def read(self, text, reply_type):
+        return None
+
+
+wrong = BackboneKind(Wrong, BackboneSettings)
+"""
+
+
 @pytest.fixture
 def mine(demo: CommandLine, tmp_path: Path) -> Path:
     file = tmp_path / "three.py"
@@ -78,6 +100,23 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
     mine.write_text(PIPELINES.replace('{}["sql"] if first else ', ""), encoding="utf-8")
     again = demo.run("evaluate", "--pipeline", f"{mine}:sometimes", "--limit", "4")
     assert again.code == 0, again.out
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("--backbone={}:wrong", "Wrong returned a value of the type int, not a Reply"),
+        ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
+    ],
+)
+def test_a_value_of_another_type_than_the_protocol_has_is_named(
+    demo: CommandLine, tmp_path: Path, setting: str, problem: str
+) -> None:
+    file = tmp_path / "returns.py"
+    file.write_text(RETURNS, encoding="utf-8")
+    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "1", setting.format(file))
+    assert ran.code == 2 and f"{problem}. This failed 1 of 1 question" in ran.err, ran.err
+    assert "internal error" not in ran.err
 
 
 @pytest.mark.parametrize("name", ["", ":nope"])
