@@ -207,7 +207,7 @@ class Scorer:
         if database is not None and self._translation:
             outcome = self._translation.apply(outcome, database)
         if database is None:
-            self._scores[question.id] = self._without_database(question, outcome)
+            self._scores[question.id] = _unscored(question, outcome, gold)
             return
         if not self._scorable.benchmark.has_gold(question.id):
             await self.add_scored(_unscored(question, outcome, gold="", gold_status=NO_GOLD))
@@ -360,14 +360,9 @@ class Scorer:
         measurements = measure(scored_run, self._metrics)
         return record_of(run, rows, schemas=schemas, measurements=measurements, link_all=link_all, **facts)
 
-    def _without_database(self, question: Question, outcome: Outcome | None = None) -> QuestionScore:
-        """Return the score of a question that no model was asked, unless the outcome has what became of it."""
-        if outcome is None or not (outcome.sql or outcome.failure or outcome.stages):
-            failure = Failure(
-                "missing_database", "", f"the database {question.database_id} is missing", False
-            )
-            outcome = replace(outcome or Outcome(question.id, None), failure=failure)
-        return _unscored(question, outcome, self._gold(question))
+    def _without_database(self, question: Question) -> QuestionScore:
+        failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
+        return _unscored(question, Outcome(question.id, None, failure=failure), self._gold(question))
 
     def _gold(self, question: Question) -> str:
         return self._scorable.benchmark.gold.get(question.id, "")

@@ -191,10 +191,8 @@ def refusal_of(
 _FAILED_CODES = frozenset({"json_validate_failed", "tool_use_failed"})
 _GENERATION = re.compile(r'"failed_generation"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 """What a model wrote, in a body of Groq that a gateway quotes."""
-_UNPARSED = re.compile(
-    r"error parsing tool call: raw='(.*)', err=|Failed to parse input at pos \d+: (.*)", re.DOTALL
-)
-"""What a model wrote, in the messages of Ollama and of llama.cpp."""
+_UNPARSED = re.compile(r"error parsing tool call: raw='|Failed to parse input at pos \d{1,9}: ")
+"""What stands before the text of a model in messages of Ollama, which ends it with `', err=`, and of llama.cpp."""
 REACHED_LIMIT = re.compile(r"max completion tokens reached", re.IGNORECASE)
 """Groq's message about a document that the output limit cut off."""
 
@@ -214,7 +212,8 @@ def failed_generation(status: int, body: str) -> str | None:
     if quoted := _GENERATION.search(message):
         return str(json.loads(quoted[1], strict=False))
     if unparsed := _UNPARSED.search(message):
-        return unparsed[1] or unparsed[2] or ""
+        text = message[unparsed.end() :]
+        return text.rpartition("', err=")[0] or text
     return "" if error.get("code") in _FAILED_CODES else None
 
 

@@ -112,8 +112,8 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
 
 
 def _tokens(sql: str) -> list[str]:
-    """Return what a SQL consists of, however it is spaced and spelled, without its semicolon."""
-    return re.findall(r"\w+|[^\w\s;]", sql.lower())
+    """Return what a SQL consists of, however it is spaced and spelled."""
+    return re.findall(r"\w+|[^\w\s]", sql.lower())
 
 
 def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:

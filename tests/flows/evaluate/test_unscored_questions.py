@@ -77,17 +77,3 @@ def test_every_count_and_reason_is_of_the_questions_that_it_speaks_of(scored: li
     assert "not scored: the database was missing" in reasons["10"]
     for name in WITHOUT_GOLD:
         assert "not scored: it has no gold" in reasons[name] and "itself fails" not in reasons[name]
-
-
-def test_a_question_without_a_database_that_the_file_does_not_answer_is_not_unanswered(
-    scored: list[str],
-) -> None:
-    """It was not scored, so it is in no count of scored questions, whatever the file has of it."""
-    file = Path(scored[-1])
-    lines = file.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if json.loads(line)["question_id"] not in WITHOUT_DATABASE]
-    file.write_text("\n".join(kept), encoding="utf-8")
-    record = json.loads(run(*scored, "--json").out)
-    assert record["metrics"]["unanswered"] == [*UNANSWERED]
-    assert record["unanswered"] == len(UNANSWERED) and record["missing_databases"] == {"gone": 1}
-    assert f"✗ 3 of {SCORED} questions (1, 2, 3) have no answer" in run("show", "latest").out

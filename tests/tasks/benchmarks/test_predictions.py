@@ -164,7 +164,7 @@ def test_the_gold_is_recognized_in_another_spelling_and_where_a_part_was_correct
     bird: Any, paired: Paired
 ) -> None:
     bird.write("dev.json", [question(n) for n in range(4)])
-    golds = ["select 0;", "SELECT\n1", "Select 2 ;", "SELECT 33"]
+    golds = ["select 0", "SELECT\n1", "Select  2", "SELECT 33"]
     with pytest.raises(DataError, match="holds the gold SQL of 3 of 4"):
         paired([{"question_id": n, "SQL": sql, "output": "SELECT 1"} for n, sql in enumerate(golds)])
 
