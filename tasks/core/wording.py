@@ -12,7 +12,7 @@ _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 UNKNOWN = "unknown"
 """Text for an unknown value; never 0."""
 ROUNDING = 1e-9
-"""What may be left of 0 after sums of fractions."""
+"""Error of sums of fractions: what is smaller counts as 0."""
 
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
@@ -32,7 +32,7 @@ class Share(Protocol):
 
 
 def percent(share: Share | None, decimals: int = 2) -> str:
-    """Write a share in percent; a dash where there is none. Only nothing is 0 %, and only everything is 100 %."""
+    """Write a share in percent; a dash where there is none. A share that rounding makes 0 or 100 % has `<` or `>`."""
     if not share or not share.total:
         return DASH
     value, least = 100 * share.correct / share.total, 10**-decimals
@@ -151,7 +151,7 @@ def _plural(noun: str) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Write US dollars; "unknown" where a paid call has no price. Only nothing, and what rounding leaves, is $0.0000.
+    """Write US dollars; "unknown" where a paid call has no price. An amount that rounding makes 0 has `<`.
 
     >>> money(1234.5), money(-0.5), money(0.000003), money(-1e-18), money(None)
     ('$1,234.5000', '-$0.5000', '<$0.0001', '$0.0000', 'unknown')
