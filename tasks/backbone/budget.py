@@ -6,6 +6,7 @@ from tasks.backbone.pricing import cost, prices_for, tokens
 from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Usage
+from tasks.core.wording import money
 from tasks.settings.backbone import BackboneSettings
 
 
@@ -30,9 +31,8 @@ class Budget:
         if not self.unknown and self.spent_usd < self.limit_usd:
             return
         self.refused = True
-        why = f"the budget of {self.limit_usd:g} USD is spent"
-        if self.unknown:
-            why = f"{self.unknown}, so the budget of {self.limit_usd:g} USD cannot be kept"
+        budget = f"the budget of {money(self.limit_usd)}"
+        why = f"{self.unknown}, so {budget} cannot be kept" if self.unknown else f"{budget} is spent"
         message = f"{why}. Everything answered is kept. {self.continues}."
         raise BackboneError(message, transient=False, fatal=True)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -199,14 +199,20 @@ class BatchBackbone:
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, own_keys)
                 raise self._failure(refusal, AGAIN) from None
-            await asyncio.to_thread(self._store.submitted, token, batch_id)
-            log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_keys), "request"))
+            if batch_id is not None:
+                await asyncio.to_thread(self._store.submitted, token, batch_id)
+                log.info(
+                    "%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_keys), "request")
+                )
         for wait in waits:
             if not wait.done():
                 wait.set_result(None)
 
-    async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str:
-        """Submit a batch in up to `retries` + 1 attempts, and return its id."""
+    async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str | None:
+        """Submit a batch in up to `retries` + 1 attempts, and return its id.
+
+        None: the provider has a batch that may be this one, although its answer was lost.
+        """
         for tries in range(1, self._settings.retries + 2):
             try:
                 return await self._provider.submit(bodies, batch.token)
@@ -214,8 +220,8 @@ class BatchBackbone:
                 if not refusal.transient or tries > self._settings.retries:
                     raise
                 await self._pause(refusal, tries)
-            if (batch_id := await self._find(batch)) is not None:
-                return batch_id
+            if await self._find(batch, set()) is not None:
+                return None
         raise AssertionError("the last attempt returns or raises")
 
     # Wait and read
@@ -231,27 +237,31 @@ class BatchBackbone:
     async def _collect_answers(self, batch: KeptBatch, future: asyncio.Future[Answers]) -> None:
         """Set the answers of a batch in `future` once it has ended; {} if its requests are to be submitted again."""
         keys = await asyncio.to_thread(self._store.keys_of, batch.token)
-        answers: Answers = {}
+        answers: Answers | None = None
+        others: set[str] = set()  # ids of batches that were taken for this one
         try:
-            batch_id = batch.batch_id
-            if not batch_id and keys:
-                batch_id = await self._wait_for_other_process(batch, keys[0])
-            if batch_id is not None:
+            while keys and answers is None and (batch_id := await self._id_of(batch, keys[0], others)):
                 answers = await self._wait_for_answers(batch, batch_id, keys)
+                others.add(batch_id)
         except Refusal as refusal:  # the provider has no such batch
             log.warning("%s: batch %s is gone: %s", self._settings.name, batch.batch_id, refusal.message)
+        answers = answers or {}
         # what has no answer may be submitted in another batch
         unanswered = [key for key in keys if not isinstance(answers.get(key), HttpAnswer)]
         await asyncio.to_thread(self._store.release, batch.token, unanswered)
         if not future.done():
             future.set_result(answers)
 
-    async def _wait_for_answers(self, batch: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
-        """Return the answers of a batch once it has ended, or an error for each request that it did not answer."""
-        if batch.batch_id is None:
-            await asyncio.to_thread(self._store.submitted, batch.token, batch_id)
+    async def _wait_for_answers(self, batch: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers | None:
+        """Return the answers of a batch once it has ended, or an error for each request that it did not answer.
+
+        None: the answers are to other requests, so `batch_id` is another batch.
+        """
         state = await self._wait_for_end(batch_id)
-        await asyncio.to_thread(self._store.ended, batch.token, time.time() - batch.submitted_at)
+        answers = {} if state.refused else await self._send_patiently(lambda: self._provider.answers(state))
+        if answers and answers.keys().isdisjoint(keys):
+            return None
+        await asyncio.to_thread(self._store.ended, batch.token, batch_id, time.time() - batch.submitted_at)
         if state.queue_full and batch.requests > 1:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
             self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
@@ -261,7 +271,6 @@ class BatchBackbone:
             message = f"the batch {batch_id} was refused: {state.refused}"
             error = BackboneError(self.inner.message(message), transient=False, fatal=True)
             return dict.fromkeys(keys, error)
-        answers = await self._send_patiently(lambda: self._provider.answers(state))
         self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
         unanswered = len(set(keys) - answers.keys())
         message = (
@@ -272,15 +281,19 @@ class BatchBackbone:
         error = BackboneError(self.inner.message(message), transient=True, retried=True)
         return {key: answers.get(key, error) for key in keys}
 
-    async def _wait_for_other_process(self, batch: KeptBatch, key: str) -> str | None:
-        """Return the id of a batch that another process was to submit; None if that process died before."""
+    async def _id_of(self, batch: KeptBatch, key: str, others: Collection[str]) -> str | None:
+        """Return the provider's id of a batch, which is none of `others`; None if the batch was never submitted.
+
+        Another process may be about to submit it, or may have died before it noted the id.
+        """
         waited_s = 0.0
         while True:
             current = await asyncio.to_thread(self._store.batch_of, key)
             if current is None or current.token != batch.token:  # the other process has given it up
                 return None
-            batch_id = current.batch_id or await self._find(batch)
-            if batch_id is not None:
+            if current.batch_id and current.batch_id not in others:
+                return current.batch_id
+            if batch_id := await self._find(batch, others):
                 return batch_id
             # The time since the submission alone is wrong if the other process has a clock that is ahead.
             if max(waited_s, time.time() - batch.submitted_at) >= SUBMISSION_S:
@@ -297,8 +310,10 @@ class BatchBackbone:
                 return state
             await self._sleep(self._settings.batch_poll_s)
 
-    async def _find(self, batch: KeptBatch) -> str | None:
-        return await self._send_patiently(lambda: self._provider.find(batch))
+    async def _find(self, batch: KeptBatch, others: Collection[str]) -> str | None:
+        """Return the id of a batch at the provider that may be this one: it is noted for none, and none of `others`."""
+        noted = await asyncio.to_thread(self._store.ids)
+        return await self._send_patiently(lambda: self._provider.find(batch, noted.union(others)))
 
     # Repeat and fail
 

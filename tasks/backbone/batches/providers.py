@@ -8,7 +8,7 @@ import datetime
 import json
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -58,8 +58,13 @@ class BatchProvider:
         """Submit a batch under a token of our own, and return its id."""
 
     @abstractmethod
-    async def find(self, kept: KeptBatch) -> str | None:
-        """Return the id of a batch that was submitted, or was about to be; None if the provider does not have it."""
+    async def find(self, kept: KeptBatch, others: Collection[str]) -> str | None:
+        """Return the id of a batch that was submitted, or was about to be; None if the provider does not have it.
+
+        Args:
+            kept: what is known of the batch.
+            others: ids of batches that are not this one.
+        """
 
     @abstractmethod
     def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
@@ -132,7 +137,7 @@ class OpenAIBatches(BatchProvider):
         }
         return _id_of(await self._json(self.path, batch))
 
-    async def find(self, kept: KeptBatch) -> str | None:
+    async def find(self, kept: KeptBatch, others: Collection[str]) -> str | None:
         """Return the id of the batch whose metadata have the token."""
         path = f"{self.path}?limit=100"
         for _ in range(self._PAGES):
@@ -195,18 +200,17 @@ class AnthropicBatches(BatchProvider):
         requests = [{"custom_id": key, "params": body} for key, body in bodies.items()]
         return _id_of(await self._json(self.path, {"requests": requests}))
 
-    async def find(self, kept: KeptBatch) -> str | None:
+    async def find(self, kept: KeptBatch, others: Collection[str]) -> str | None:
         """Return the id of the first batch with as many requests that was created since `kept` was submitted.
 
-        If it is another program's, its answers have other ids: the requests then count as not answered, and are sent
-        again.
+        It may be another program's, or an earlier one of ours: only the ids of its answers tell.
         """
         page = await self._json(f"{self.path}?limit=100")
         batches = parts(page, "data")  # the newest first
         for batch in reversed(batches):
             counts = batch.get("request_counts") or {}
             in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
-            if in_time and sum(counts.values()) == kept.requests:
+            if in_time and sum(counts.values()) == kept.requests and batch.get("id") not in others:
                 return _id_of(batch)
         return None
 

@@ -114,9 +114,15 @@ class BatchStore:
         """Note the provider's id of a batch."""
         self._update(token, batch_id=batch_id)
 
-    def ended(self, token: str, seconds: float) -> None:
-        """Note how long a batch took."""
-        self._update(token, seconds=seconds)
+    def ids(self) -> set[str]:
+        """Return the provider's ids of all batches that have one."""
+        with self._transaction() as connection:
+            ids = connection.execute(sa.select(_BATCH.c.batch_id).where(_BATCH.c.batch_id.is_not(None)))
+            return set(ids.scalars())
+
+    def ended(self, token: str, batch_id: str, seconds: float) -> None:
+        """Note the provider's id of a batch, and how long it took."""
+        self._update(token, batch_id=batch_id, seconds=seconds)
 
     def release(self, token: str, keys: Iterable[str]) -> None:
         """Take requests out of their batch, which has no answer to them: they may be submitted in another one."""

@@ -66,7 +66,7 @@ def test_one_command_repeats_everything_that_a_night_left_and_pays_for_nothing_t
         (night["entries"][0]["run"]["run_id"], 2), (night["entries"][1]["run"]["run_id"], 2), (None, None),
     ]  # fmt: skip
     assert "Nightly run night: 4 questions of 2 runs, and 1 evaluation without a run." in poor.err
-    assert "the budget is spent" in second["problem"] and "the budget is spent" in third["problem"]
+    assert all("the budget of <$0.0001 is spent" in each["problem"] for each in (second, third))
 
     whole = demo.run("rerun", "--night", "night")
     assert whole.code == 0, whole.err

@@ -129,6 +129,15 @@ async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, 
     assert len(server.batches) == 1 and bought_once(server, 10)
 
 
+async def test_a_batch_is_not_taken_for_another_one_of_its_size(server: Server, tmp_path: Path) -> None:
+    await ask(tmp_path, settings_of(server), 5)
+    (tmp_path / "other").mkdir()
+    await ask(tmp_path / "other", settings_of(server, model="of another program"), 5)
+    server.lose = 1
+    assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
+    assert len(server.batches) == 3 and bought_once(server, 15)
+
+
 async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Server, tmp_path: Path) -> None:
     fates = {"question 3": ["wrong"], "question 5": ["busy"]}
     server.fate = lambda body: (fates.get(prompt_of(body)) or ["answered"]).pop()
