@@ -158,9 +158,7 @@ async def _ask_all(
 async def _ask(judged: Judged, row: QuestionScore, database: Database, resources: Resources) -> None:
     """Run both SQLs and ask; a failure is kept, and one that all others will meet ends the judging."""
     question = row.question
-    budget = resources.control.budget
-    # after a budget is spent, opinions in the reply cache are read
-    if judged.fatal and not (budget and budget.refused):
+    if resources.control.is_over(judged.fatal):
         judged.failures[question.id] = f"not sent, because: {judged.fatal}"
         return
     model = resources.tools.backbone.fresh(Origin(question.id, question.database_id, STAGE))

@@ -165,9 +165,8 @@ class _Pool:
     async def next(self, running: Collection[Question]) -> Question | None:
         """Take the next question; None where none is left, or those that are running have to end before."""
         max_running = int(UNDER_WAY * self._settings.most_in_flight)
-        # after a budget is spent, what the reply cache can answer is answered
-        is_over = self._answers.fatal and not (self._control.budget and self._control.budget.refused)
-        if self._control.stop.is_set() or is_over or len(running) >= max_running:
+        is_over = self._control.stop.is_set() or self._control.is_over(self._answers.fatal)
+        if is_over or len(running) >= max_running:
             return None
         # The prompts of a database's first question fill the endpoint's prefix cache.
         being_filled = {question.database_id for question in running} - self._ended

@@ -105,6 +105,13 @@ class Control:
     # adds ids to the file from which later commands clean up after a killed process
     register: Callable[..., None] = lambda **ids: None
 
+    def is_over(self, fatal: object) -> bool:
+        """Return whether `fatal`, an error that every further request would meet, ends the work.
+
+        A spent budget does not: what the reply cache can answer is answered.
+        """
+        return bool(fatal) and not (self.budget and self.budget.refused)
+
     def ask_to_stop(self) -> None:
         """Ask for an orderly stop, the second time for an immediate one; from any thread."""
         if self.loop is None:

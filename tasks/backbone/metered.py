@@ -302,13 +302,13 @@ class MeteredBackbone:
     ) -> T:
         """Send one request after another until a reply can be read; return what was read in the last reply.
 
-        `read` never raises; `otherwise` says in a clause what the stage uses when no reply can be read.
+        `otherwise` says in a clause what the stage uses when no reply can be read.
         """
         for request in requests:
             # 1. Number the request; a run whose replies cannot be read sends no more.
             self._unreadable_replies.check()
             request = self._numbered(request)
-            # 2. An equal request in flight is shared. It goes on if its callers are cancelled. Steps 3 to 5: `_answer`.
+            # 2. An equal request in flight is shared. It goes on if its callers are cancelled. Steps 3 to 6: `_answer`.
             if self._cache is None:
                 reply = await self._answer(request)
             else:
@@ -321,9 +321,13 @@ class MeteredBackbone:
                 reply = _as_cached(reply) if joined else reply
             if self._observations:
                 self._observations.add(request, reply)
-            # 6. Read the reply, and count its call.
-            content = read(reply)
-            self._count_call(request, reply, content.path)
+            # 7. Read the reply, and count its call, also where a user's own reply format fails.
+            path = FAILED
+            try:
+                content = read(reply)
+                path = content.path
+            finally:
+                self._count_call(request, reply, path)
             if content.path != FAILED or reply.truncated:
                 break  # it was read; or it was cut off, and the same limit would cut off another reply
         self.replies += 1
@@ -335,16 +339,16 @@ class MeteredBackbone:
         return content.value
 
     async def _answer(self, request: Request, key: str = "") -> Reply:
-        """Take steps 2 to 5 of `ask`; `key` is that of the request in the cache, "" without a cache."""
-        # 2. A stored reply costs nothing.
+        """Take steps 3 to 6 of `ask`; `key` is that of the request in the cache, "" without a cache."""
+        # 3. A stored reply costs nothing.
         if self._cache and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)
-        # 3. A request is sent only if there is money for it, and room for its reply.
+        # 4. A request is sent only if there is money for it, and room for its reply.
         if self._cache:
             self._cache.check_room()
         if self._budget:
             self._budget.check()
-        # 4. The request.
+        # 5. The request.
         try:
             reply = _of_type(Reply, await self.source.complete(request), self.source)
         except BackboneError:
@@ -352,7 +356,7 @@ class MeteredBackbone:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
                 self._cache.check_room()
             raise
-        # 5. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
+        # 6. Its reply is charged, and stored before it is used. Of a batch that several processes wait for, the first
         # one that stores a reply has paid for it.
         if self._cache and reply.call.tier == BATCH and (stored := await self._cache.aget(key)) is not None:
             return _as_cached(stored)

@@ -168,14 +168,17 @@ def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
         if name == "tool_calls":
             calls = message.setdefault(name, [])
             for piece in wire.parts(delta, name):
-                index = piece.get("index") or 0
-                # add empty calls until the list has this index
-                calls.extend({} for _ in range(index + 1 - len(calls)))
-                _append(calls[index], {"id": piece.get("id"), "function": piece.get("function")})
+                call = next((call for call in calls if call["index"] == piece.get("index")), None)
+                if call is None:
+                    call = {"index": piece.get("index")}
+                    calls.append(call)
+                _append(call, {"id": piece.get("id"), "function": piece.get("function")})
         elif isinstance(value, dict):
-            _append(message.setdefault(name, {}), value)
+            if not wire.part(message, name):
+                message[name] = {}
+            _append(message[name], value)
         elif isinstance(value, str) and name not in ("role", "type"):
-            message[name] = (message.get(name) or "") + value
+            message[name] = wire.text(message.get(name)) + value
 
 
 def _error_in(content: Mapping[str, Any]) -> Any:

@@ -210,7 +210,10 @@ def failed_generation(status: int, body: str) -> str | None:
     if isinstance(text := error.get("failed_generation"), str):
         return text
     if quoted := _GENERATION.search(message):
-        return str(json.loads(quoted[1], strict=False))
+        try:
+            return str(json.loads(quoted[1], strict=False))
+        except ValueError:  # an escape that JSON does not know
+            return quoted[1].strip('"')
     if unparsed := _UNPARSED.search(message):
         text = message[unparsed.end() :]
         return text.rpartition("', err=")[0] or text

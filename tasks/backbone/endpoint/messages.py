@@ -150,13 +150,14 @@ def _streamed(text: str) -> dict[str, Any]:
             case "content_block_start":
                 blocks.append(dict(wire.part(event, "content_block")))
             case "content_block_delta" if blocks:
-                for name in ("text", "thinking"):
-                    blocks[-1][name] = (blocks[-1].get(name) or "") + (delta.get(name) or "")
-                blocks[-1]["json"] = blocks[-1].get("json", "") + (delta.get("partial_json") or "")
+                for name in ("text", "thinking", "partial_json"):
+                    blocks[-1][name] = wire.text(blocks[-1].get(name)) + wire.text(delta.get(name))
             case "message_delta":
                 usage = {**wire.part(message, "usage"), **wire.part(event, "usage")}
                 message |= {**delta, "usage": usage}
-    called = [block | {"input": block["json"]} if block.get("json") else block for block in blocks]
+    called = [
+        block | {"input": block["partial_json"]} if block.get("partial_json") else block for block in blocks
+    ]
     return message | {"content": called}
 
 

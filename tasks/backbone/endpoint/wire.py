@@ -123,7 +123,7 @@ def tool_call(name: Any, arguments: Any, id: Any) -> ToolCall:
     ToolCall(name='run_sql', arguments='{"sql": "SELECT 1"}', result=None, error='', sql=None, id='')
     """
     arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(_text(name), storable(arguments_text), id=_text(id))
+    return ToolCall(text(name), storable(arguments_text), id=text(id))
 
 
 def arguments_object(arguments: str) -> dict[str, Any]:
@@ -152,7 +152,8 @@ def tool_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown"
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """Return a text; "" for a value of another type."""
     return storable(value) if isinstance(value, str) else ""
 
 

@@ -19,12 +19,7 @@ class Notation(NamedTuple):
 _FINAL = "<|channel|>final<|message|>"
 NOTATIONS = (
     Notation("<think>", "</think>", "DeepSeek, Qwen3, GLM-4.5, Kimi K2, MiniMax-M2, Nemotron, Olmo 3, ERNIE"),
-    Notation("<thinking>", "</thinking>", "models that a prompt asks for it"),
-    Notation("<scratchpad>", "</scratchpad>", "models that a prompt asks for it"),
-    Notation("<analysis>", "</analysis>", "models that a prompt asks for it"),
-    Notation("<thought>", "</thought>", "EXAONE Deep"),
     Notation("<|begin_of_thought|>", "<|end_of_thought|>", "OpenThinker, Sky-T1"),
-    Notation("<reasoning>", "</reasoning>", "gpt-oss at Amazon Bedrock"),
     Notation("<seed:think>", "</seed:think>", "Seed-OSS"),
     Notation("<mm:think>", "</mm:think>", "MiniMax-M3"),
     Notation("<longcat_think>", "</longcat_think>", "LongCat"),
@@ -49,7 +44,7 @@ NOTATIONS = (
     Notation("Here's my thought process:", "Here's my response:", "Granite 3.2, quantized", end_alone=False),
 )
 """The notations of the reasoning parsers of vLLM (`vllm/reasoning`) and SGLang (`reasoning_parser.py`) in November
-2026, and of Amazon Bedrock."""
+2026."""
 
 _FRAME = (
     r"(?:<\|start\|>assistant)? ?(?:to=user)?<\|message\|>"
@@ -66,7 +61,8 @@ _CONSTRAINED = re.compile(
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
 _TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot) ?(?:>|&gt;)"
 _VARIANT = re.compile(_TAG, re.IGNORECASE)
-"""A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thoughts>`, and as HTML has it."""
+"""A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thought>` (EXAONE Deep), `<reasoning>` (gpt-oss at
+Amazon Bedrock), and as HTML has it. It is read as `<think>`."""
 _BLOCK = re.compile(
     r"\A\s*(?:<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)"
     r"|```(?:think|thinking|thoughts?|reasoning)\n(.*?)(?:\n```|\Z))",

@@ -241,3 +241,14 @@ async def test_free_text_without_a_query_counts_as_unreadable() -> None:
     assert (await view.ask_sql(ASK, lambda text: None)).sql is None
     assert (view.replies, view.unreadable, view.fallback) == (1, 1, "no SQL was written")
     assert [call.parse for call in view.calls] == ["failed", "failed"]
+
+
+async def test_the_call_of_a_reply_at_which_a_users_own_reader_fails_is_counted() -> None:
+    view = meter(Scripted("SELECT 1"), 0).fresh(Origin("1", "d", "native_sql"))
+
+    def read(text: str) -> str:
+        raise KeyError(text)
+
+    with pytest.raises(KeyError):
+        await view.ask_sql(ASK, read)
+    assert [call.parse for call in view.calls] == ["failed"]

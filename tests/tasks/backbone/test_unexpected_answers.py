@@ -143,6 +143,12 @@ async def test_what_a_model_wrote_may_be_quoted_in_a_message(
     assert (await endpoint.ask()).text == '{"sql": S}' and len(endpoint.server.requests) == 1
 
 
+async def test_a_quoted_text_with_a_wrong_escape_is_passed_on(endpoint: Endpoint) -> None:
+    error = {"message": 'GroqException - {"failed_generation": "SELECT \\d"}'}
+    endpoint.server.always(Behaviour(400, {"error": error}))
+    assert (await endpoint.ask()).text == "SELECT \\d" and len(endpoint.server.requests) == 1
+
+
 async def test_a_document_that_the_limit_cut_off_is_truncated(endpoint: Endpoint) -> None:
     message = "Failed to generate JSON: max completion tokens reached before generating a valid document."
     error = {"message": message, "code": "json_validate_failed", "failed_generation": ""}
@@ -280,6 +286,35 @@ MODELS = {"data": [{"id": "m", "max_model_len": 4096, "meta": {"n_ctx_train": 1}
 ODD = (None, True, 0, -1, 10**40, "n/a", "", "\ud800", [], [1], [None], {}, {"a": 1}, [[1]], [{"type": 5}])
 
 
+CHUNK = {
+    "model": "m",
+    "choices": [
+        {
+            "finish_reason": "stop",
+            "delta": {
+                "role": "assistant",
+                "content": "SELECT 1",
+                "extra": {"a": "b"},
+                "tool_calls": [{"index": 0, "id": "c", "function": {"name": "run_sql", "arguments": "{}"}}],
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 3},
+}
+START = {"type": "message_start", "message": {"model": "m", "content": [], "usage": {"input_tokens": 9}}}
+BLOCK = {"type": "content_block_start", "content_block": {"type": "text", "text": ""}}
+PIECE = {
+    "type": "content_block_delta",
+    "delta": {"text": "SELECT 1", "thinking": "why", "partial_json": "{}"},
+}
+END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}}
+DONE = {"type": "response.completed", "response": RESPONSE}
+
+
+def stream_of(*events: object) -> str:
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+
+
 def read_models(body: str) -> object:
     return stated_context(listed_models(HttpAnswer(200, {}, body)), "m")
 
@@ -311,3 +346,29 @@ def test_an_answer_with_a_value_of_another_type_is_read_or_garbled(
     for changed in with_odd_values(answer):
         with suppress(GarbledAnswerError, RefusedInBodyError):
             read(json.dumps(changed))
+
+
+@pytest.mark.parametrize(
+    ("events", "read"),
+    [
+        ([CHUNK, CHUNK, CHUNK], chat.answer_of),
+        ([DONE], responses.answer_of),
+        ([START, BLOCK, PIECE, PIECE, END], messages.answer_of),
+    ],
+    ids=["chat", "responses", "messages"],
+)
+def test_an_event_stream_with_a_value_of_another_type_is_read_or_garbled(
+    events: list[Body], read: Callable[[str], object]
+) -> None:
+    for place, event in enumerate(events):
+        for changed in with_odd_values(event):
+            with suppress(GarbledAnswerError, RefusedInBodyError):
+                read(stream_of(*events[:place], changed, *events[place + 1 :]))
+    assert read(stream_of(*events))
+
+
+async def test_odd_values_in_an_event_stream_lose_no_reply(endpoint: Endpoint) -> None:
+    odd = {"content": 5, "tool_calls": "none", "extra": {"a": 1}}
+    pieces = [event({"extra": "a", "content": "SELECT 1"}), event(odd), event({}, "stop")]
+    endpoint.server.always(Behaviour(raw="".join(pieces).encode()))
+    assert (await endpoint.ask()).text == "SELECT 1" and len(endpoint.server.requests) == 1
