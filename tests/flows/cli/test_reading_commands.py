@@ -80,7 +80,7 @@ def test_batches_under_way_are_named_until_their_end_was_seen(home: Home, ended:
         batches.begin("token", ["a", "b"])
         batches.submitted("token", "batch_0")
         if ended:
-            batches.ended("token", 90.0)
+            batches.ended("token", "batch_0", 90.0)
     ran = run("status")
     assert ran.code == 0, ran.err
     assert ("1 batch under way (2 requests), the first since" in ran.out) is not ended
