@@ -36,11 +36,11 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, first_problem
 from tasks.core.files import check_writable, file_digest
 from tasks.core.records import Question
-from tasks.core.wording import counted
+from tasks.core.wording import HIDDEN, counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
-from tasks.results.parameters import HIDDEN, automatic_settings, flatten, stored_settings
+from tasks.results.parameters import automatic_settings, flatten, stored_settings
 from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.linking import make_oracle

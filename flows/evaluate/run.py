@@ -113,8 +113,8 @@ def keeping_result(control: Control) -> Iterator[None]:
             raise
         log.warning("Prefect does not know that the run has ended: %s", error)
         control.progress.step(
-            f"Prefect's server does not answer any more ({error}): it does not show the end of this run, which is "
-            "complete and logged."
+            f"Prefect's server does not answer any more ({str(error) or type(error).__name__}): it does not show the "
+            "end of this run, which is complete and logged."
         )
 
 

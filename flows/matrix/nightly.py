@@ -5,7 +5,8 @@ import datetime
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,7 +85,7 @@ def night_limits(
         raise ConfigurationError(
             f'finish_by: "{finish_by}" is neither a time of day, 07:00, nor an ISO 8601 time.'
         ) from None
-    if all(settings.backbone.tier == STANDARD for settings in evaluations):
+    if evaluations and all(settings.backbone.tier == STANDARD for settings in evaluations):
         raise ConfigurationError(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
             "backbone.tier to flex or batch, or leave finish_by out."
@@ -161,7 +162,7 @@ async def _nightly(
     started = _now()
     home = await open_home()
     evaluations = named_evaluations(matrix)
-    settings = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
+    settings = _readable(evaluations.values()) if finish_by or budget_usd else []
     limits = night_limits(settings, finish_by, budget_usd)
     warehouse = Warehouse(home.warehouse)
     earlier = [night for night in all_nights(home) if night.name != name]
@@ -211,6 +212,15 @@ async def _nightly(
     return Completed(message=result.verdict, name="Completed" if result.colour == "Green" else result.colour)
 
 
+def _readable(forms: Iterable[EvaluationForm]) -> list[EvaluationSettings]:
+    """Return the settings of forms, without those that cannot be read: `_evaluate` reports them, one by one."""
+    settings = []
+    for form in forms:
+        with suppress(CrosscheckError):
+            settings.append(settings_of(form))
+    return settings
+
+
 def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
     """Log the verdicts and the trends to MLflow; a failure is no failure of the night."""
     for entry in night.entries:
@@ -254,21 +264,23 @@ async def _evaluate(
     evaluation: EvaluationForm,
     home: Home,
     night: str,
-    check: Callable[[Mapping[str, Database]], None],
+    check: Callable[[str, Mapping[str, Database]], None],
     *,
     ask_again: bool,
 ) -> NightEntry:
     """Evaluate one cell; an error, an unexpected one included, becomes part of the entry.
 
-    `left` evaluations, this one included, share what is left of the budget. `check` refuses databases with which the
-    scores could not be compared.
+    `left` evaluations, this one included, share what is left of the budget. `check` refuses questions (by their
+    sha256) and databases with which the scores could not be compared.
     """
     epoch = night if ask_again else None  # cached replies of another epoch are not reused
     control = Control()
     try:
         with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
-            preparation = limits.prepare(cell, left, control, lambda prepared: check(prepared.databases))
+            preparation = limits.prepare(
+                cell, left, control, lambda prepared: check(prepared.benchmark.digest, prepared.databases)
+            )
             evaluate = evaluation_flow(control, preparation)
             # A flow run is begun again while Prefect's server does not answer.
             async for beginning in async_beginnings(control, partial(time.sleep, RESTART_S)):

@@ -167,8 +167,8 @@ def reason_in(error: BaseException) -> CrosscheckError | None:
     if reason or isinstance(error.__cause__ or error, AssertionError):
         return reason  # None: a failed assertion alone does not prove that the server is gone
     return CrosscheckError(
-        f"Prefect's server does not answer any more ({error}). Every reply that came is kept: run the same command "
-        "again to continue."
+        f"Prefect's server does not answer any more ({str(error) or type(error).__name__}). Every reply that came is "
+        "kept: run the same command again to continue."
     )
 
 

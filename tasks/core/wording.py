@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 DASH = "\N{EN DASH}"
@@ -234,6 +234,23 @@ def sentence(text: str) -> str:
     ('there is no such key.', 'Did you mean "limit"?')
     """
     return text if text.endswith("?") else f"{text.rstrip('.')}."
+
+
+HIDDEN = "***"
+MIN_SECRET = 8
+"""Characters of the shortest secret: a shorter key is a placeholder ("ollama"), which other texts contain by chance."""
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without the secrets.
+
+    >>> hide("no model m for the key 9a1c0d5e7b4a", ["9a1c0d5e7b4a", "m"])
+    'no model m for the key ***'
+    """
+    for secret in secrets:
+        if len(secret) >= MIN_SECRET:
+            text = text.replace(secret, HIDDEN)
+    return text
 
 
 def storable(text: str) -> str:

@@ -118,6 +118,7 @@ class NightEntry:
     several_models: str = ""  # that several models replied, as a sentence; "" where one did
     not_ranked: str = ""  # why it must not be ranked, as a clause without its subject; "" where it may
     baseline: str | None = None  # the run it is compared with; None where there is none
+    questions_changed: bool = False  # whether it has no baseline because earlier ones had other questions
     pinned: str = ""  # who pinned the baseline, when and why; "" where it is the last run that was not worse
     comparison: PairedTest | None = None  # with the baseline as A; None without a baseline
     noise: MeasuredNoise | None = None  # the flip rate by which the comparison is judged; None: not measured
@@ -276,22 +277,19 @@ class Night:
     name: str
     gate: Gate  # when it fails
     entries: tuple[NightEntry, ...]  # in the order of the matrix
-    # started, finished: when, in UTC
-    started: datetime.datetime
-    finished: datetime.datetime
+    started: datetime.datetime  # in UTC
+    finished: datetime.datetime  # in UTC
     # what was evaluated, as the parameters of the flow
     matrix: Mapping[str, Any] = field(default_factory=dict)
     new_replies: bool = False  # whether new replies were requested although there were cached ones
-    # what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned
-    keep: Keep | None = None
+    keep: Keep | None = None  # what of old runs the cleaning afterwards kept; None: nothing was cleaned
     cleaned: str = ""  # what the cleaning did, in sentences
     finish_by: str | None = None  # when it was to have ended, as the parameter says; None without a limit
     budget_usd: float | None = None  # limit on its cost in US dollars; None without a limit
     earlier: Earlier = Earlier()  # what earlier attempts under its name paid
     # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
-    # when the schedule has the next one, in UTC; None without a schedule
-    expected: datetime.datetime | None = None
+    expected: datetime.datetime | None = None  # when the schedule has the next one, in UTC; None without one
 
     @property
     def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
@@ -362,7 +360,9 @@ class Night:
         if clauses:
             conclusion = f"{'; '.join(clauses)}{self._not_judged}."
         elif self.colour == "No baseline yet":
-            conclusion = f"{self._counted}, none compared. The next nightly run is compared with this one."
+            conclusion = (
+                f"{self._counted}, none compared{self._why}. The next nightly run is compared with this one."
+            )
         else:
             conclusion = f"{self._counted}, no significant loss{self._not_judged}."
         return f"{conclusion} {self._missed_nights}".strip()
@@ -388,10 +388,15 @@ class Night:
         return counted(len(self.entries), "evaluation")
 
     @property
+    def _why(self) -> str:
+        has_changed = any(entry.questions_changed for entry in self.entries)
+        return " (the questions changed since an earlier nightly run)" if has_changed else ""
+
+    @property
     def _not_judged(self) -> str:
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
-        rest = f"; {without} {agreeing('has', without)} no baseline yet" if without else ""
+        rest = f"; {without} {agreeing('has', without)} no baseline yet{self._why}" if without else ""
         return rest + (f"; {unranked} {agreeing('is', unranked)} not ranked" if unranked else "")
 
 

@@ -146,7 +146,10 @@ def compared(
     entry = replace(entry, decline=_decline(entry.trend, pinned, gate))
     baseline = pinned or find_baseline(current, runs, warehouse, baselines.worse, gate)
     if baseline is None:
-        return entry
+        names = (current.benchmark, current.backbone, current.pipeline)
+        earlier = _latest(names, current.tags.get(NIGHT, ""), warehouse)
+        has_changed = earlier is not None and earlier.combination != current.combination
+        return replace(entry, questions_changed=has_changed)
     pin = baselines.pins.get(entry.name)
     entry = replace(entry, baseline=baseline.run_id, pinned=pin.sentence if pin else "")
     if new_replies:
@@ -162,15 +165,24 @@ def check_data(
     night: str,
     baselines: Baselines,
     warehouse: Warehouse,
+    questions: str,
     databases: Mapping[str, Database],
 ) -> None:
-    """Refuse, before anything is paid, databases that have changed since the baseline was evaluated.
+    """Refuse, before anything is paid, data that have changed since the baseline was evaluated.
 
     The baseline is the named run, else the latest complete one of other nightly runs with these names (benchmark,
-    backbone, pipeline). Nothing is checked without a baseline, or where it was evaluated with another database
-    product or version. A database that the baseline did not use is not checked.
+    backbone, pipeline). A named run has to be of the same question file, whose sha256 `questions` is; others are none
+    without it. Databases are not checked without a baseline, or where it was evaluated with another database product
+    or version. A database that the baseline did not use is not checked.
     """
-    baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
+    named = baselines.named.get(" | ".join(names))
+    if named and named.question_sha256 != questions:
+        raise DataError(
+            f"The question file changed since the baseline {named.run_id} was evaluated.\n"
+            "Nothing was sent to the model: the scores would differ because the questions differ. Restore the file, or "
+            'evaluate the new one and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
+        )
+    baseline = named or _latest(names, night, warehouse)
     if baseline is None or baseline.engine != product_of(databases):
         return
     old = baseline.databases

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.wording import storable
+from tasks.core.wording import HIDDEN, hide, storable
 
 if TYPE_CHECKING:
     from tasks.results.run_record import Kind
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 MAX_VALUE = 6000
 """MLflow's limit on the length of a parameter's value; longer ones make the whole batch fail or get cut."""
 
-HIDDEN = "***"
 _SECRET_NAME = re.compile(
     r"(api[-_]?key|secret|password|passwd|token|authorization|credential)s?$", re.IGNORECASE
 )
@@ -50,10 +49,7 @@ def redact(value: Any, *secrets: str) -> Any:
     if isinstance(value, list | tuple):
         return [redact(item, *secrets) for item in value]
     if isinstance(value, str):
-        for secret in secrets:
-            if len(secret) > 3:  # shorter texts occur in other words by chance
-                value = value.replace(secret, HIDDEN)
-        return _USER_INFO.sub(_without_secret, value)
+        return _USER_INFO.sub(_without_secret, hide(value, secrets))
     return value
 
 

@@ -263,7 +263,7 @@ class BatchBackbone:
             return None
         await asyncio.to_thread(self._store.ended, batch.token, batch_id, time.time() - batch.submitted_at)
         if state.queue_full and batch.requests > 1:
-            log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
+            log.warning(self.inner.message(f"batch {batch_id}: {state.refused}"))
             self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
             await self._sleep(self._settings.batch_poll_s)
             return {}  # its requests are to be submitted in smaller batches

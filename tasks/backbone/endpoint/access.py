@@ -14,6 +14,7 @@ from tasks.backbone.endpoint.failures import scrub
 from tasks.backbone.endpoint.wire import OPENAI_URL
 from tasks.backbone.protocol import Reply
 from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.wording import hide
 from tasks.settings.backbone import BackboneSettings
 
 KEPT_S = 180.0
@@ -76,9 +77,6 @@ class KeyCommand:
 
 
 BEARER = "Bearer "
-MIN_SECRET = 8
-"""Characters of the shortest key that is searched for in names."""
-
 _SECRET_PARAMETER = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|^(?:sig|signature|sas|code)$", re.I
 )
@@ -135,15 +133,11 @@ class Access:
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""
-        return scrub(text, self.secrets)
+        return scrub(self.hide(text))
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets."""
-        for secret in self.secrets:
-            # a shorter one is a placeholder ("none"), which a model's name may contain
-            if len(secret) >= MIN_SECRET:
-                text = text.replace(secret, "***")
-        return text
+        return hide(text, self.secrets)
 
     def without_secrets(self, reply: Reply) -> Reply:
         """Return a reply in whose names the server does not repeat a secret."""

@@ -333,7 +333,9 @@ class EndpointBackbone:
         extra = {name: f'take "{name}" out of backbone.extra_body' for name in self._settings.extra_body}
         changes = self._format.changes(self._settings) | extra
         text = self._access.clean(answer.text)
-        return refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
+        refusal = refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
+        # again: a key may stand in a header, or escaped in JSON
+        return replace(refusal, message=self._access.clean(refusal.message))
 
     def reply(self, answer: Reply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return a reply with the key of its request, and with its cost at the prices of a tier."""
@@ -365,7 +367,7 @@ class EndpointBackbone:
         if decision.pause_s is not None:
             self._report_once(refusal)
             return decision.pause_s
-        reason = self._access.clean(refusal.message).rstrip(".")
+        reason = refusal.message.rstrip(".")
         message = self.message(f"{reason}. {decision.advice}".rstrip())
         # Another run can answer the question once the key or the quota is corrected.
         is_correctable = not decision.fatal and refusal.kind in ("access", "quota")
@@ -379,13 +381,13 @@ class EndpointBackbone:
         """Show the first refusal of each kind: repeating requests may take minutes."""
         if refusal.kind not in self._reported:
             self._reported.add(refusal.kind)
-            reason = self._access.clean(refusal.message).rstrip(".")
+            reason = refusal.message.rstrip(".")
             self.report(self.message(f"{reason}. Such requests are repeated."))
 
     def message(self, text: str) -> str:
-        """Return a message about the endpoint."""
+        """Return a message about the endpoint, without secrets."""
         endpoint = public_url(self._settings)
-        return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
+        return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {self._access.clean(text)}'
 
     def _end(self, error: BackboneError) -> None:
         """Let every further request fail with an error, unless another one was first."""

@@ -486,4 +486,22 @@ async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
     baseline = before["entries"][0]["run"]["run_id"]
     assert state.name == "Red" and entry["verdict"] == "infrastructure"
     assert f"1 database changed since the baseline {baseline} was evaluated: city_library" in state.message
+
+    def prepare_with_other_questions(*given: Any) -> Preparation:
+        prepared = prepare(*given)
+        return replace(prepared, benchmark=replace(prepared.benchmark, digest="0" * 64))
+
+    monkeypatch.setattr(matrix, "prepare", prepare_with_other_questions)
+    state, _ = await nights("other", limit=6, baselines={f"demo | {entry['backbone']} | zero-shot": baseline})
+    assert f"The question file changed since the baseline {baseline} was evaluated" in state.message
     assert len(nights.model.requests) == asked
+
+
+async def test_a_file_that_cannot_be_read_costs_its_evaluation_and_not_a_night_with_a_budget(
+    nights: Nights, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.yaml").write_text("votes: [1", encoding="utf-8")
+    pipelines = [str(tmp_path / "broken.yaml"), "zero-shot"]
+    _, night = await nights("broken", limit=2, pipelines=pipelines, about={"budget_usd": 50.0})
+    broken, evaluated = night["entries"]
+    assert "broken.yaml is not YAML" in broken["problem"] and evaluated["run"]["answered"] == 2

@@ -21,6 +21,7 @@ from tasks.backbone.endpoint import access as key_command
 from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.kind import check_backbone
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
@@ -79,6 +80,26 @@ async def test_headers_come_from_the_environment_and_appear_nowhere_else(
     settings = endpoint.changed(**azure)
     told = [caplog.text, str(caught), repr(EndpointBackbone(settings).identity), settings.model_dump_json()]
     assert not [text for text in told if AZURE_KEY in text]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Behaviour(302, {}, {"location": f"/login?key={AZURE_KEY}"}),
+        Behaviour(
+            401, '{"error": {"message": "%s is no key"}}'.replace("%s", AZURE_KEY.replace("5", r"\u0035"))
+        ),
+    ],
+)
+async def test_a_key_in_a_header_or_escaped_in_json_is_in_no_refusal(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, answer: Behaviour
+) -> None:
+    monkeypatch.setenv("AZURE_KEY", AZURE_KEY)
+    endpoint.server.always(answer)
+    async with endpoint.open(api_key_env="AZURE_KEY") as backbone:
+        with pytest.raises(Refusal) as caught:
+            await backbone.ask_once({"model": "m", "messages": [{"role": "user", "content": "q"}]})
+    assert "***" in caught.value.message and AZURE_KEY not in caught.value.message
 
 
 @pytest.mark.parametrize("value", ["Basic dXNlcjpwYXNz", "Bearer 0123", "Signature keyId=1, sig=2"])

@@ -159,7 +159,6 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("the key is s3cr3t!", "the key is ***!"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("key sk-proj-abcDEF123_x given", "key *** given"),
         ("key sk-ab**********yz given", "key *** given"),
@@ -168,7 +167,7 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
     ],
 )
 def test_what_looks_like_a_key_is_taken_out(text: str, clean: str) -> None:
-    assert scrub(text, ("s3cr3t",)) == clean
+    assert scrub(text) == clean
 
 
 @pytest.mark.parametrize("value", ["1e400", "nan", "-inf", "99999999", "Fri, 31 Dec 9999 23:59:59 GMT"])

@@ -217,11 +217,14 @@ async def test_a_full_queue_makes_batches_smaller(openai_server: FakeOpenAIBatch
     assert max(len(batch.requests) for batch in openai_server.batches.values() if not batch.refused) <= 8
 
 
-async def test_a_refused_batch_ends_the_run(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
-    openai_server.refuse = [refusal("invalid_model", "The model is not available in batches")]
-    replies = await ask(tmp_path, settings_of(openai_server), 3)
+async def test_a_refused_batch_ends_the_run_and_its_reason_is_without_the_key(
+    openai_server: FakeOpenAIBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "3f9a1c0d5e7b4a68")
+    openai_server.refuse = [refusal("invalid_model", "3f9a1c0d5e7b4a68 has no model in batches")]
+    replies = await ask(tmp_path, settings_of(openai_server, api_key_env="KEY"), 3)
     assert all(isinstance(reply, BackboneError) and reply.fatal for reply in replies)
-    assert "The model is not available in batches" in texts(replies)[0]
+    assert "refused: *** has no model in batches" in texts(replies)[0]
 
 
 async def test_a_reply_with_separators_of_lines_is_one_reply(server: Server, tmp_path: Path) -> None:

@@ -321,6 +321,11 @@ def test_what_only_sounds_like_a_secret_is_kept() -> None:
     assert redact(harmless, "") == harmless
 
 
+def test_a_placeholder_for_a_key_is_no_secret() -> None:
+    settings = {"name": "ollama", "base_url": "http://ollama:11434/v1"}
+    assert redact(settings, "ollama") == settings
+
+
 def test_the_key_itself_never_reaches_the_settings(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
     questions = tmp_path / "dev.json"

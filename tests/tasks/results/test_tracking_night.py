@@ -239,6 +239,17 @@ def test_a_night_with_nothing_to_compare_with_is_not_green(warehouse: Warehouse)
     assert "1 database changed between them (shop)" in night.entries[0].problem
 
 
+def test_a_night_after_which_the_questions_changed_is_no_baseline_and_that_is_said(
+    warehouse: Warehouse,
+) -> None:
+    before, tonight = two_runs(4, 7, 100)
+    tonight = tonight.model_copy(update={"question_sha256": "0" * 64})
+    night = a_night(warehouse, [of_night("before", before), of_night("tonight", tonight)])
+    assert night.verdict.startswith(
+        "1 evaluation, none compared (the questions changed since an earlier nightly run)."
+    )
+
+
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
     before, tonight = two_runs(1, 20, 100)
     night = a_night(warehouse, [before, tonight.model_copy(update={"tags": {"oracle": "both"}})])
