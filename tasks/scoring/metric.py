@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.registry import Registry, described
+from tasks.core.registry import Registry, described, of_type
 from tasks.core.wording import DASH, amount, counted, counts, percent
 from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value, accuracy
 
@@ -77,7 +77,9 @@ class Metric:
 
     def of(self, run: ScoredRun) -> Measurement | None:
         """Compute the metric; None where it does not apply."""
-        measurement = self.measure(run)
+        measurement: Measurement | None = of_type(
+            Measurement | None, self.measure(run), f"{self.name} returned"
+        )
         if measurement is None:
             return None
         lines = measurement.lines
@@ -203,7 +205,7 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
     for metric in chosen:
         try:
             measurements[metric.name] = metric.of(run)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if metric.measure.__module__.startswith("tasks."):
                 raise
             log.warning("the metric %s failed", metric.name, exc_info=True)
