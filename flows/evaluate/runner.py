@@ -32,7 +32,7 @@ from tasks.core.errors import (
 )
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
-from tasks.core.registry import described, extension_location, of_type
+from tasks.core.registry import described, extension_location
 from tasks.core.wording import next_time
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
@@ -143,10 +143,7 @@ class QuestionRunner:
         sql, failure = None, None
         with in_question_run(question_run):
             try:
-                answer = await self._answer(
-                    question_run.question, self._context(question_run.question, record)
-                )
-                sql = of_type(str | None, answer, "the pipeline returned")
+                sql = await self._answer(question_run.question, self._context(question_run.question, record))
             except (NotCached, Stopped):
                 raise
             except (Exception, SystemExit) as error:  # an own pipeline may call sys.exit
@@ -172,7 +169,7 @@ class QuestionRunner:
         pipeline = pipeline_of(self.settings.pipeline)
         writers = self.tools.writers or (self.tools.backbone,)
         if self.settings.pipeline.candidates.n == 1:
-            return pipeline.answer
+            return pipeline
         return Candidates(pipeline, writers, self.settings.benchmark.rule, self.tools.temperature).answer
 
     def _context(self, question: Question, record: PipelineRecord) -> Context[Any]:

@@ -111,7 +111,7 @@ class Candidates:
 
     async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
         with in_question_run(question_run):
-            return await self.pipeline.answer(question, context)
+            return await self.pipeline(question, context)
 
 
 @dataclass(frozen=True)

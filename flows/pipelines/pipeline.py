@@ -182,9 +182,10 @@ class Pipeline(Generic[S]):
     answer: Function[S]  # takes a question through the stages
     settings: type[S]  # the model of its settings
 
-    def __call__(self, question: Question, context: Context[S]) -> Awaitable[str | None]:
-        """Answer a question, for pipelines that are made of others."""
-        return self.answer(question, context)
+    async def __call__(self, question: Question, context: Context[S]) -> str | None:
+        """Answer a question."""
+        sql: str | None = of_type(str | None, await self.answer(question, context), "the pipeline returned")
+        return sql
 
 
 def pipeline(settings: type[S], *, name: str | None = None) -> Callable[[Function[S]], Pipeline[S]]:

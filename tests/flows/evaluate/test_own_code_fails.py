@@ -49,6 +49,7 @@ def mine(run: ScoredRun) -> Measurement:
 
 
 RETURNS = """
+import decimal
 import json
 import sys
 
@@ -93,6 +94,16 @@ def ends(run: ScoredRun) -> Measurement:
 @metric("Number")
 def number(run: ScoredRun) -> Measurement:
     return 5
+
+
+@metric("Exact")
+def exact(run: ScoredRun) -> Measurement:
+    return Measurement(decimal.Decimal("1.5"))
+
+
+@metric("Sets")
+def sets(run: ScoredRun) -> Measurement:
+    return Measurement(1, by_question={row.question.id: {1, 2} for row in run.scored})
 
 
 @pipeline(FewShotSettings)
@@ -182,12 +193,14 @@ def test_a_metric_that_ends_the_process_or_returns_a_number_is_unknown_and_print
 ) -> None:
     file = tmp_path / "returns.py"
     file.write_text(RETURNS, encoding="utf-8")
-    metrics = f"benchmark.metrics=[{file}:ends, {file}:number]"
+    metrics = f"benchmark.metrics=[{file}:ends, {file}:number, {file}:exact, {file}:sets]"
     ran = demo.run("evaluate", "--pipeline", "zero-shot", "--limit", "1", "--set", metrics, "--json")
     assert ran.code == 2 and "measured" in ran.err
     record = json.loads(ran.out)
     line = line_of(file, "sys.exit(0)")
     assert record["metrics"]["ends"]["error"] == f"{file}:{line}, in ends: SystemExit: 0"
+    assert "a value of the type Decimal, not a" in record["metrics"]["exact"]["error"]
+    assert "set is not JSON serializable" in record["metrics"]["sets"]["error"]
     assert (
         "number returned a value of the type int, not a Measurement" in record["metrics"]["number"]["error"]
     )
