@@ -160,9 +160,11 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT
-    except Exception as error:  # unexpected errors: one sentence for the user, the traceback in the log
+    except BaseException as error:  # unexpected errors: one sentence for the user, the traceback in the log
         from tasks.core.registry import described, extension_location
 
+        if isinstance(error, SystemExit) and not extension_location(error):
+            raise
         if str(error).startswith(LOOP):
             _say(f"{error}: the link points to itself. Name another path.")
             code = ExitCode.BAD_INPUT
@@ -201,7 +203,7 @@ def _no_room() -> str:
         return ""
 
 
-def _internal_error_message(error: Exception) -> str:
+def _internal_error_message(error: BaseException) -> str:
     """Return the message for an unexpected error, and write its traceback into the log."""
     problem = f"internal error ({type(error).__name__}: {error})"
     log = _append_to_log(error)
@@ -226,7 +228,7 @@ def _os_error_message(error: OSError) -> str:
     )
 
 
-def _append_to_log(error: Exception) -> Path | None:
+def _append_to_log(error: BaseException) -> Path | None:
     """Append the traceback to the working folder's log and return its path; None if it cannot be written."""
     from flows.runtime.signals import log_file
     from tasks.settings.home import find_home
@@ -240,7 +242,7 @@ def _append_to_log(error: Exception) -> Path | None:
     return log
 
 
-def _traceback_of(error: Exception) -> str:
+def _traceback_of(error: BaseException) -> str:
     import traceback
 
     return "".join(traceback.format_exception(error))

@@ -12,7 +12,7 @@ from typing import Any
 from flows.evaluate.demonstration_search import QuestionInputs
 from flows.evaluate.preparation import check_different, eliminator_name, eliminator_settings, writer_settings
 from flows.pipelines.candidates import Candidates
-from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of
+from flows.pipelines.pipeline import Context, Function, PipelineRecord, demand_sql, pipeline_of
 from flows.prefect.stage_results import PersistedResults, open_results
 from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
@@ -143,10 +143,13 @@ class QuestionRunner:
         sql, failure = None, None
         with in_question_run(question_run):
             try:
-                sql = await self._answer(question_run.question, self._context(question_run.question, record))
+                answer = await self._answer(
+                    question_run.question, self._context(question_run.question, record)
+                )
+                sql = demand_sql(answer)
             except (NotCached, Stopped):
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # an own pipeline may call sys.exit
                 # If results cannot be read, a call may have been paid for already, so none is made.
                 if isinstance(error, StoreError) and question_run.only_restores:
                     raise
@@ -203,7 +206,7 @@ def with_tool_mode(settings: EvaluationSettings) -> PipelineSettings:
     return pipeline.model_copy(update={"tools": "native" if native else "text"})
 
 
-def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
+def failure_of(error: BaseException, question_run: QuestionRun) -> Failure:
     """Return the failure for an exception of a pipeline; log the traceback of a bug."""
     stage = next((record.label for record in reversed(question_run.records) if record.error), "")
     match error:
@@ -233,7 +236,10 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
         case ConfigurationError():  # for example in a user's prompt: every question would fail
             return Failure("configuration_error", stage, str(error), retryable=True, fatal=True)
         case ExtensionError():
-            return Failure("extension_error", stage, str(error), retryable=True)
+            where = extension_location(error)
+            return Failure(
+                "extension_error", stage, f"{where}: {error}" if where else str(error), retryable=True
+            )
         case _ if extension_location(error):
             log.warning("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
             return Failure("extension_error", stage, described(error), retryable=True)

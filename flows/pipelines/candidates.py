@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, TypeVar
 
-from flows.pipelines.pipeline import Context, Pipeline, PipelineRecord, results_or_raise
+from flows.pipelines.pipeline import Context, Pipeline, PipelineRecord, demand_sql, results_or_raise
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
@@ -111,7 +111,7 @@ class Candidates:
 
     async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
         with in_question_run(question_run):
-            return await self.pipeline.answer(question, context)
+            return demand_sql(await self.pipeline.answer(question, context))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.dac_records import Oracle
 from tasks.core.outcome import Candidate
 from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
+from tasks.core.registry import of_type
 from tasks.core.wording import counted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_text import SchemaView
@@ -43,17 +44,18 @@ class PipelineRecord:
 
     def sql(self, stage: str, sql: str | None) -> str | None:
         """Record the SQL after a stage, under the name of its metric, and return it."""
-        self.candidates.append(Candidate(f"{len(self.candidates) + 1}_{stage}", sql))
+        text = of_type(str | None, sql, "record.sql was given")
+        self.candidates.append(Candidate(f"{len(self.candidates) + 1}_{stage}", text))
         return sql
 
     def link(self, name: str, link: Link) -> Link:
         """Record a schema link for the linking metrics, and return it."""
-        self.links[name] = link
+        self.links[name] = of_type(Link, link, "record.link was given")
         return link
 
     def note(self, text: str) -> None:
         """Record a remark for the question's notes."""
-        self.notes.append(text)
+        self.notes.append(of_type(str, text, "record.note was given"))
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,12 @@ class Pipeline(Generic[S]):
     def __call__(self, question: Question, context: Context[S]) -> Awaitable[str | None]:
         """Answer a question, for pipelines that are made of others."""
         return self.answer(question, context)
+
+
+def demand_sql(answer: object) -> str | None:
+    """Return what a pipeline returned; raise an error if a user's own has returned neither SQL nor None."""
+    sql: str | None = of_type(str | None, answer, "the pipeline returned")
+    return sql
 
 
 def pipeline(settings: type[S], *, name: str | None = None) -> Callable[[Function[S]], Pipeline[S]]:

@@ -4,7 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Control, Interrupted, Progress
@@ -30,10 +30,11 @@ def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
     prefix = f"{title}: " if title else ""
     if not stream.isatty():
         lines = LineProgress(stream, prefix)
-        try:
-            yield lines
-        finally:
-            lines.end_step()
+        with redirect_stdout(stream):  # what a user's own code prints, as rich does it; no part of --json
+            try:
+                yield lines
+            finally:
+                lines.end_step()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn

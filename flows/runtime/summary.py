@@ -85,7 +85,10 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     if record.to_retry:
         first = (f"crosscheck rerun {run_id}", f"asks {record.to_retry:,} again")
     elif (record.correct or 0) < (record.total or 0):
+        answered = (record.total or 0) - (record.unanswered or 0)
         first = (f"crosscheck show {run_id} --wrong", "the wrong answers")
+        if answered == record.correct:
+            first = (f"crosscheck show {run_id} --unanswered", "the questions without an answer")
     else:
         first = everything
     if before:
@@ -94,7 +97,10 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
         second = (f"crosscheck show {run_id} --open", "every question on a page")
     # the first one may be `everything` too: each command is printed once
     steps = dict.fromkeys((first, second, everything) if details else (first, second))
-    commands = [(f"{command}{_home_option()}", reason) for command, reason in steps]
+    commands = [
+        (command + folder_options(*(("home",) if " compare " in command else ("data", "home"))), reason)
+        for command, reason in steps
+    ]
     width = max(len(command) for command, _ in commands)
     return [f"{command:<{width}}  # {reason}" for command, reason in commands]
 
@@ -110,11 +116,11 @@ def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:
     return [(name, text) for name, text in places if text]
 
 
-def _home_option() -> str:
-    """Return the option `--home` of the present command, for the commands that are to follow it."""
+def folder_options(*names: str) -> str:
+    """Return options of the present command that name folders, for a command that is to follow it."""
     context = click.get_current_context(silent=True)
-    home = context.params.get("home") if context else None
-    return f" --home {shlex.quote(home)}" if home else ""
+    folders = {name: context.params.get(name) for name in names} if context else {}
+    return "".join(f" --{name} {shlex.quote(folder)}" for name, folder in folders.items() if folder)
 
 
 def command_seconds() -> float:

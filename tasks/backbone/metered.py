@@ -16,9 +16,10 @@ from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.json_text import Reading
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.backbone.tiers import BATCH
-from tasks.core.errors import BackboneError, ExtensionError
+from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
+from tasks.core.registry import of_type
 from tasks.settings.backbone import BackboneSettings
 
 if TYPE_CHECKING:
@@ -276,9 +277,10 @@ class MeteredBackbone:
         None, and a note, when no reply could be read; `otherwise` says in a clause what the stage uses instead.
         """
         reply_format = self._formats.format(self._stage)
+        origin = f"{type(reply_format).__name__} returned"
 
         def read(reply: Reply) -> Reading[Model | None]:
-            reading = _of_type(Reading, reply_format.read(reply.text, reply_type), reply_format)
+            reading = of_type(Reading, reply_format.read(reply.text, reply_type), origin)
             if reading.value is not None:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
                 return Reading(reading.value, reading.path, note)
@@ -290,7 +292,7 @@ class MeteredBackbone:
             return Reading(None, FAILED, note)
 
         formatted = translated(messages, reply_format, reply_type)
-        schema = reply_format.schema(reply_type)
+        schema = of_type(Mapping | None, reply_format.schema(reply_type), origin)
         indices = range(sample * READINGS, (sample + 1) * READINGS)
         requests = (Request(formatted, schema, temperature, index) for index in indices)
         return self.ask(requests, read, otherwise=otherwise)
@@ -350,7 +352,8 @@ class MeteredBackbone:
             self._budget.check()
         # 5. The request.
         try:
-            reply = _of_type(Reply, await self.source.complete(request), self.source)
+            answer = await self.source.complete(request)
+            reply: Reply = of_type(Reply, answer, f"{type(self.source).__name__} returned")
         except BackboneError:
             if self._cache:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
@@ -420,14 +423,6 @@ class MeteredBackbone:
         if late:
             log.warning("%s: %d replies had not come when the run ended", self._settings.name, len(late))
         return len(late)
-
-
-def _of_type(kind: type[T], value: T, origin: object) -> T:
-    """Return a value that a user's own code may have made; raise an error if it is not of the type."""
-    if isinstance(value, kind):
-        return value
-    name = type(origin).__name__
-    raise ExtensionError(f"{name} returned a value of the type {type(value).__name__}, not a {kind.__name__}")
 
 
 def _as_cached(reply: Reply) -> Reply:

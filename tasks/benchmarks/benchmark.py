@@ -20,6 +20,7 @@ from tasks.benchmarks.rows import parquet_schemas
 from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration
+from tasks.core.registry import of_type
 from tasks.database.database import dialect_named, locate
 from tasks.database.engine import Engine, engine_of
 from tasks.database.location import Location
@@ -164,6 +165,14 @@ class Benchmark(Split):
         return self.database_path(database_id).parent / name if name else None
 
 
+def _demand_texts(split: Split, layout: str) -> Split:
+    """Return what a layout has read; raise an error if a user's own has made values of another type."""
+    for question in of_type(Split, split, f"{layout} returned").questions:
+        for value in (question.id, question.text, question.database_id, split.gold.get(question.id, "")):
+            of_type(str, value, f"question {question.id} of {layout} has")
+    return split
+
+
 def load_benchmark(
     settings: BenchmarkSettings,
     *,
@@ -180,7 +189,7 @@ def load_benchmark(
     places = SearchPaths(data, home, conf, progress)
     folder = layout.folder(settings, places)
     files = demand_files(settings, folder)
-    split = layout.load(settings, folder, files)
+    split = _demand_texts(layout.load(settings, folder, files), settings.layout)
     other_revision = tuple(notes_on_revision(settings, folder))
     split = replace(split, notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)))
     tables = folder / settings.tables

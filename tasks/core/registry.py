@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
-from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, ExtensionError, did_you_mean
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -166,6 +166,8 @@ def extension_location(error: BaseException) -> str:
     Of several places, the one nearest to where it was raised.
     """
     location = ""
+    if isinstance(error.__cause__, StopIteration):  # Python raises a RuntimeError in its place
+        error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] in (USER_FILES, *_PACKAGES):
@@ -180,6 +182,17 @@ def described(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     location = extension_location(error)
     return f"{location}: {text}" if location else text
+
+
+def of_type(kind: Any, value: Any, origin: str) -> Any:
+    """Return a value that a user's own code may have made; raise an error if it is not of the type.
+
+    `origin` is the beginning of its sentence: `Constant returned`.
+    """
+    if isinstance(value, kind):
+        return value
+    name = getattr(kind, "__name__", str(kind).rpartition(".")[2])  # a union has no name
+    raise ExtensionError(f"{origin} a value of the type {type(value).__name__}, not a {name}")
 
 
 def import_file(file: Path, kind: str) -> ModuleType:

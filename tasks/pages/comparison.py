@@ -1,5 +1,6 @@
 """A comparison as a document: the verdict, the numbers behind it, and the questions."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
@@ -197,7 +198,7 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
     )  # fmt: skip
     legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
-    same_sql = f"{comparison.same_sql:,} were answered with the same SQL"
+    same_sql = f"{comparison.same_sql:,} answered with the same SQL"
     yield Figure(
         f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
         Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
@@ -340,7 +341,7 @@ def _flipped(comparison: Comparison, first: int | None) -> Section:
 def _summary_cards(comparison: Comparison, result: PairedTest) -> Cards:
     todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
     if result.broken:
-        show = f"crosscheck show {comparison.b.run_id} {result.broken[0]}"
+        show = f"crosscheck show {comparison.b.run_id} {shlex.quote(result.broken[0])}"
         todo.insert(0, Code(f"{show}  # a broken question, stage by stage"))
     return Cards((_side_card(comparison.a), _side_card(comparison.b), Card("Next", tuple(todo), wide=True)))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tasks.core.wording import (
     DASH,
+    agreeing,
     and_more,
     counted,
     counts,
@@ -431,7 +432,7 @@ def _changed_questions(detail: Detail) -> Iterator[Block]:
         tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in flips), FLIP_FILTERS
     )
     rest = len(comparison.broken) + len(comparison.fixed) - len(flips)
-    more = f"{rest:,} more are not shown. " if rest else ""
+    more = f"{rest:,} more {agreeing('is', rest)} not shown. " if rest else ""
     title = f"{counted(len(comparison.broken), 'question')} broken, {number(len(comparison.fixed))} fixed"
     blocks = (
         *((questions,) if flips else ()),

@@ -293,11 +293,14 @@ def _summary_cards(view: RunView, links: Links) -> Cards:
     retry = f", {number(record.to_retry)} of them can be retried" if record.to_retry else ""
     unscored = (record.questions or 0) - (record.scored or 0)
     not_scored = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
-    wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions-wrong")
-    broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{not_scored}")))
+    wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions-wrong" if view.wrong else "")
+    link = "#questions-unanswered" if view.unanswered else ""
+    unanswered = Span(f"{len(view.unanswered):,} without an answer", link=link)
+    broke.append(Sentence((wrong, ", ", unanswered, f"{retry}{not_scored}")))
     if record.to_retry:
         to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.to_retry)}"))
-    to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
+    kind = "unanswered" if view.unanswered and not view.wrong else "wrong"
+    to_do.append(Code(f"crosscheck show {record.run_id} --{kind}"))
     return Cards((
         Card("Is it better?", tuple(better)),
         Card("What broke?", tuple(broke)),

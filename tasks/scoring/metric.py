@@ -9,13 +9,15 @@ The JSON and terminal summaries, MLflow, the table of predictions and, through t
 metric that applies.
 """
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.registry import Registry, described
+from tasks.core.registry import Registry, described, of_type
 from tasks.core.wording import DASH, amount, counted, counts, percent
 from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value, accuracy
 
@@ -77,7 +79,9 @@ class Metric:
 
     def of(self, run: ScoredRun) -> Measurement | None:
         """Compute the metric; None where it does not apply."""
-        measurement = self.measure(run)
+        measurement: Measurement | None = of_type(
+            Measurement | None, self.measure(run), f"{self.name} returned"
+        )
         if measurement is None:
             return None
         lines = measurement.lines
@@ -192,6 +196,14 @@ def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
     return tuple(sorted(metrics.values(), key=lambda metric: metric.order))
 
 
+def _demand_numbers(measurement: Measurement) -> None:
+    """Raise an error for what a record cannot hold: a value that is no number, other data that are no plain JSON."""
+    series = chain.from_iterable(measurement.series.values())
+    for value in (measurement.value, *measurement.further.values(), *series):
+        of_type(Value | None, value, "a Measurement has")
+    json.dumps([measurement.data, dict(measurement.by_question)])
+
+
 def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str, Measurement | None]:
     """Compute metrics; None: every registered one.
 
@@ -202,8 +214,10 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
     chosen = find_metrics() if metrics is None else metrics
     for metric in chosen:
         try:
-            measurements[metric.name] = metric.of(run)
-        except Exception as error:
+            measurements[metric.name] = measurement = metric.of(run)
+            if measurement:
+                _demand_numbers(measurement)
+        except (Exception, SystemExit) as error:
             if metric.measure.__module__.startswith("tasks."):
                 raise
             log.warning("the metric %s failed", metric.name, exc_info=True)

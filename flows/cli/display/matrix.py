@@ -6,8 +6,9 @@ from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
 from flows.matrix.matrix import Cell, CellResult, Sweep, estimated_usd
 from flows.matrix.repeats import MeasuredRepeats, NoisePlan
+from flows.runtime.summary import folder_options
 from tasks.backbone.budget import Budget
-from tasks.core.wording import DASH, counted, counts, money, number, percent
+from tasks.core.wording import DASH, agreeing, counted, counts, money, number, percent
 from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table
 from tasks.documents.model import Cell as ModelCell
 from tasks.pages.scores import AXIS, interval_in_words, score_plot
@@ -163,9 +164,11 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
     if sweep.budget:
         yield Sentence(_spent(sweep.budget))
     if any(result.evaluated for result in sweep.cells):
-        start = () if sweep.served else (Code("crosscheck up  # starts MLflow, then open"),)
+        up = f"crosscheck up{folder_options('home')}"
+        start = () if sweep.served else (Code(f"{up}  # starts MLflow, then open"),)
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
-        view = Code("crosscheck view --open  # the runs, their questions, and two side by side")
+        command = f"crosscheck view --open{folder_options('data', 'home')}"
+        view = Code(f"{command}  # the runs, their questions, and two side by side")
         yield Section("Next", (view, *start, Code(where)))
 
 
@@ -176,9 +179,10 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     run = plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
-        text = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
+        verb = agreeing("is", plan.count)
+        text = f"All {counted(plan.count, 'repeat')} of {name} {verb} there: nothing is requested."
         return Document("", (Sentence(text),))
-    there = f"; {plan.count - missing} are there already" if missing < plan.count else ""
+    there = f"; {plan.count - missing:,} already there" if missing < plan.count else ""
     calls = f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, cost "
     note = "The estimate is the cost of the run with an empty reply cache, once per repeat."
     cost = Span(money(expected.cost_usd), "strong")

@@ -1,5 +1,6 @@
 """Terminal output of one question of a run: verdict, both SQLs, both results, turns, stages, calls."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 
 from flows.evaluate.question_view import Differing, QuestionView
+from flows.runtime.summary import folder_options
 from tasks.core.outcome import TURN, Call, StageRecord, ToolCall, Turn, is_turn, split_label, turn_step
 from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
@@ -371,19 +373,21 @@ def print_lists(
     console = open_console(stream)
     for kind, rows in listed.items():
         among = view.record.scored_rows if all(row.executable for row in rows) else view.record.rows
-        console.print(f"\n[bold]{len(rows):,} of {counted(len(among), 'question')} {kind}[/]")
+        others = len(view.unanswered) if kind == "wrong" and "unanswered" not in listed else 0
+        more = f"; {others:,} without an answer, which --unanswered lists" if others else ""
+        console.print(f"\n[bold]{len(rows):,} of {counted(len(among), 'question')} {kind}[/]{more}")
         for line in _question_lines(view, rows[:limit], console.width):
             console.print(line, markup=False)
         if len(rows) > limit:
             console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
     if view.problem:
         console.print(f"[yellow]![/] The causes cannot be read: {literal(view.problem)}")
-    run_id = view.record.run_id
+    run_id, options = view.record.run_id, folder_options("data", "home")
     first = next((row.question.id for rows in listed.values() for row in rows), None)
     if first is not None:
-        console.print(f"\ncrosscheck show {run_id} {literal(first)}")
+        console.print(f"\ncrosscheck show {run_id} {literal(shlex.quote(first) + options)}")
     if view.record.to_retry:
-        console.print(f"crosscheck rerun {run_id}")
+        console.print(f"crosscheck rerun {run_id}{literal(options)}")
 
 
 def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) -> list[str]:

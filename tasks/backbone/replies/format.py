@@ -25,6 +25,7 @@ from tasks.backbone.replies.json_text import (
 )
 from tasks.backbone.replies.sql_text import is_unfinished, last_sql, read_sql, sql_of_fence
 from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.core.registry import of_type
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
@@ -433,10 +434,12 @@ def translated(
     The text of each section "Reply" is the format's; a prompt without that section gets one, if the format has
     something to say. Earlier replies of the model are in the format too.
     """
+    origin = f"{type(reply_format).__name__} returned"
 
     def formatted(message: Message, *, is_last: bool) -> Message:
         if message.role == "assistant":
-            return replace(message, content=reply_format.earlier_reply(message.content, reply_type))
+            content = of_type(str, reply_format.earlier_reply(message.content, reply_type), origin)
+            return replace(message, content=content)
         before, heading, written = message.content.rpartition(f"\n{HEADING}\n")
         asks_for_reply = bool(heading) or is_last
         if message.role == "system" or not asks_for_reply:
@@ -444,7 +447,7 @@ def translated(
         if not heading:
             before = f"{message.content.rstrip()}\n"
             written = ""
-        instruction = reply_format.instruction(written.strip(), reply_type)
+        instruction = of_type(str, reply_format.instruction(written.strip(), reply_type), origin)
         if instruction == written.strip():
             return message
         return replace(message, content=f"{before}\n{HEADING}\n{instruction}\n")

@@ -1,5 +1,6 @@
 """Exceptions in a user's own code: named with the user's file and line, never called an internal error."""
 
+import json
 import re
 from pathlib import Path
 
@@ -48,7 +49,14 @@ def mine(run: ScoredRun) -> Measurement:
 
 
 RETURNS = """
-from crosscheck import BackboneKind, BackboneSettings, Message, ReplyFormat, Request
+import decimal
+import json
+import sys
+
+from crosscheck import (
+    Answer, BackboneKind, BackboneSettings, Context, FewShotSettings, Layout, Measurement, Message,
+    Question, ReplyFormat, Request, ScoredRun, Split, metric, pipeline,
+)
 
 
 class Wrong:
@@ -63,6 +71,59 @@ class Wrong:
 class Silent(ReplyFormat):
     def read(self, text, reply_type):
         return None
+
+
+class Mute(ReplyFormat):
+    def instruction(self, written, reply_type):
+        print("asked")
+
+
+class Numbers(Layout):
+    def read_split(self, path):
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        questions = tuple(Question(row["id"], row["question"], row["db_id"]) for row in rows)
+        return Split(questions, {row["id"]: row["SQL"] for row in rows}, "")
+
+
+@metric("Ends")
+def ends(run: ScoredRun) -> Measurement:
+    print("measured")
+    sys.exit(0)
+
+
+@metric("Number")
+def number(run: ScoredRun) -> Measurement:
+    return 5
+
+
+@metric("Exact")
+def exact(run: ScoredRun) -> Measurement:
+    return Measurement(decimal.Decimal("1.5"))
+
+
+@metric("Sets")
+def sets(run: ScoredRun) -> Measurement:
+    return Measurement(1, by_question={row.question.id: {1, 2} for row in run.scored})
+
+
+@pipeline(FewShotSettings)
+async def exits(question: Question, context: Context[FewShotSettings]) -> str | None:
+    sys.exit(0)
+
+
+@pipeline(FewShotSettings)
+async def numbered(question: Question, context: Context[FewShotSettings]) -> str | None:
+    return 5
+
+
+@pipeline(FewShotSettings)
+async def recorded(question: Question, context: Context[FewShotSettings]) -> str | None:
+    return context.record.sql("first", Answer("SELECT 1"))
+
+
+@pipeline(FewShotSettings)
+async def exhausted(question: Question, context: Context[FewShotSettings]) -> str | None:
+    return next(iter(()))
 
 
 wrong = BackboneKind(Wrong, BackboneSettings)
@@ -107,6 +168,14 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
     [
         ("--backbone={}:wrong", "Wrong returned a value of the type int, not a Reply"),
         ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
+        ("--set=backbone.reply={}:Mute", "Mute returned a value of the type NoneType, not a str"),
+        ("--pipeline={}:numbered", "the pipeline returned a value of the type int, not a str | None"),
+        (
+            "--pipeline={}:recorded",
+            "in recorded: record.sql was given a value of the type Answer, not a str | None",
+        ),
+        ("--pipeline={}:exhausted", "in exhausted: RuntimeError: coroutine raised StopIteration"),
+        ("--pipeline={}:exits", "in exits: SystemExit: 0"),
     ],
 )
 def test_a_value_of_another_type_than_the_protocol_has_is_named(
@@ -114,9 +183,42 @@ def test_a_value_of_another_type_than_the_protocol_has_is_named(
 ) -> None:
     file = tmp_path / "returns.py"
     file.write_text(RETURNS, encoding="utf-8")
-    ran = demo.run("evaluate", "--pipeline", "rsl-sql", "--limit", "1", setting.format(file))
+    ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", setting.format(file))
     assert ran.code == 2 and f"{problem}. This failed 1 of 1 question" in ran.err, ran.err
     assert "internal error" not in ran.err
+
+
+def test_a_metric_that_ends_the_process_or_returns_a_number_is_unknown_and_prints_nothing_into_the_json(
+    demo: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "returns.py"
+    file.write_text(RETURNS, encoding="utf-8")
+    metrics = f"benchmark.metrics=[{file}:ends, {file}:number, {file}:exact, {file}:sets]"
+    ran = demo.run("evaluate", "--pipeline", "zero-shot", "--limit", "1", "--set", metrics, "--json")
+    assert ran.code == 2 and "measured" in ran.err
+    record = json.loads(ran.out)
+    line = line_of(file, "sys.exit(0)")
+    assert record["metrics"]["ends"]["error"] == f"{file}:{line}, in ends: SystemExit: 0"
+    assert "a value of the type Decimal, not a" in record["metrics"]["exact"]["error"]
+    assert "set is not JSON serializable" in record["metrics"]["sets"]["error"]
+    assert (
+        "number returned a value of the type int, not a Measurement" in record["metrics"]["number"]["error"]
+    )
+
+
+def test_a_layout_with_numbers_as_ids_is_refused_before_a_question_is_asked(
+    demo: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "returns.py"
+    file.write_text(RETURNS, encoding="utf-8")
+    question = {"id": 1, "question": "How many?", "db_id": "shop", "SQL": "SELECT 1"}
+    (tmp_path / "dbs").mkdir()
+    (tmp_path / "dev.json").write_text(json.dumps([question]), encoding="utf-8")
+    settings = "description: Own\nlayout: returns.py:Numbers\nfolder: .\nquestions: dev.json\ntables: ''\n"
+    (tmp_path / "own.yaml").write_text(f"{settings}databases: dbs\nrevision: '1'\nrule: bird\n")
+    own = ("--benchmark", str(tmp_path / "own.yaml"), "--data", str(tmp_path))
+    ran = demo.run("evaluate", "--pipeline", "zero-shot", *own)
+    ran.assert_refused(f"question 1 of {file}:Numbers has a value of the type int, not a str")
 
 
 @pytest.mark.parametrize("name", ["", ":nope"])

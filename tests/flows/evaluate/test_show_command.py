@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -58,10 +59,35 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(runs: KeptRuns) -
         assert text in details, text
     only = runs.run("show", run_id[:17], "--unanswered").out
     assert "backbone_error" in only and "execution accuracy" not in only and "questions wrong" not in only
+    heading = "1 of 3 questions wrong; 1 without an answer, which --unanswered lists"
+    assert heading in runs.run("show", run_id, "--wrong").out
     found = json.loads(runs.show("--json"))
     assert [each["question_id"] for each in found["listed"]["wrong"]] == [third.question.id]
     assert [each["status"] for each in found["listed"]["unanswered"]] == ["backbone_error"]
     assert (found["correct"], found["total"], found["retryable"]) == (1, 3, 1)
+
+
+def test_the_commands_below_a_list_name_the_same_folders_and_quote_the_id(runs: KeptRuns) -> None:
+    (score, *_) = runs.judged()
+    run_id = runs.keep([replace(score, question=replace(score.question, id="it's 7"))])
+    folders = ("--data", str(runs.home.path), "--home", str(runs.home.path))
+    shown = " ".join(runs.run("show", run_id, "--wrong", *folders).out.split())
+    options, quoted = " ".join(folders), shlex.quote("it's 7")
+    assert f"crosscheck show {run_id} {quoted} {options}" in shown
+    first_screen = runs.run("show", run_id, *folders).out
+    assert f"crosscheck show {run_id} --wrong {options}" in first_screen
+    page = runs.page().read_text(encoding="utf-8")
+    assert 'href="#questions-wrong"' in page and 'href="#questions-unanswered"' not in page
+
+
+def test_a_run_whose_wrong_questions_have_no_answer_leads_to_these(runs: KeptRuns) -> None:
+    (score, *_) = runs.judged()
+    silent = replace(score, outcome=Outcome(score.question.id, None), final=Verdict({}, "no_answer"))
+    run_id = runs.keep([silent])
+    assert f"crosscheck show {run_id} --unanswered" in runs.show()
+    page = runs.page().read_text(encoding="utf-8")
+    assert 'href="#questions-unanswered"' in page and 'href="#questions-wrong"' not in page
+    assert f"crosscheck show {run_id} --unanswered" in page
 
 
 @pytest.mark.slow
