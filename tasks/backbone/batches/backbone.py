@@ -1,6 +1,7 @@
 """Backbone that collects the requests of many questions, and submits them in batches."""
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -82,6 +83,7 @@ class BatchBackbone:
         self._arrived = asyncio.Event()  # set when a request joins the queue
         self._collecting: asyncio.Task[None] | None = None  # submits the queue
         self._batches: dict[str, asyncio.Future[Answers]] = {}  # those that are waited for, by their tokens
+        self._refused: set[str] = set()  # tokens of those for which the provider's queue had no room
         self._waits: set[asyncio.Future[Any]] = set()  # futures that fail when the run stops
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -179,7 +181,7 @@ class BatchBackbone:
         size = 0
         for key, queued in islice(self._queue.items(), self._max_requests):
             body = self._format.body(queued.request, self._settings)
-            size += len(repr(body))
+            size += len(json.dumps(body))
             if bodies and size > self._max_bytes:
                 break
             bodies[key] = body
@@ -198,7 +200,13 @@ class BatchBackbone:
                 batch_id = await self._submit_with_retries({key: bodies[key] for key in own_keys}, batch)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, own_keys)
-                raise self._failure(refusal, AGAIN) from None
+                if not refusal.message.startswith("HTTP 413") or len(own_keys) == 1:
+                    raise self._failure(refusal, AGAIN) from None
+                log.warning(
+                    "%s: %s: %s", self._settings.name, counted(len(own_keys), "request"), refusal.message
+                )
+                self._max_requests = min(self._max_requests, len(own_keys) // 2)
+                batch_id = None
             if batch_id is not None:
                 await asyncio.to_thread(self._store.submitted, token, batch_id)
                 log.info(
@@ -211,17 +219,21 @@ class BatchBackbone:
     async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str | None:
         """Submit a batch in up to `retries` + 1 attempts, and return its id.
 
-        None: the provider has a batch that may be this one, although its answer was lost.
+        None: the provider has a batch that may be this one, although its answer was lost; or another process submits
+        the requests, since this one took too long.
         """
         for tries in range(1, self._settings.retries + 2):
             try:
                 return await self._provider.submit(bodies, batch.token)
             except Refusal as refusal:
-                if not refusal.transient or tries > self._settings.retries:
+                if not refusal.transient:
                     raise
                 await self._pause(refusal, tries)
-            if await self._find(batch, set()) is not None:
-                return None
+                is_taken_over = not await asyncio.to_thread(self._store.keys_of, batch.token)
+                if is_taken_over or await self._find(batch, set()) is not None:
+                    return None
+                if tries > self._settings.retries:
+                    raise
         raise AssertionError("the last attempt returns or raises")
 
     # Wait and read
@@ -262,24 +274,30 @@ class BatchBackbone:
         if answers and answers.keys().isdisjoint(keys):
             return None
         await asyncio.to_thread(self._store.ended, batch.token, batch_id, time.time() - batch.submitted_at)
-        if state.queue_full and batch.requests > 1:
+        if state.queue_full:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
-            self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
-            await self._sleep(self._settings.batch_poll_s)
-            return {}  # its requests are to be submitted in smaller batches
+            self._refused.add(batch.token)
+            under_way = [future for token, future in self._batches.items() if token not in self._refused]
+            if under_way:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                return {}  # its requests are to be submitted again, now that the queue may have room
+            if batch.requests > 1:
+                self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
+                await self._sleep(self._settings.batch_poll_s)
+                return {}  # its requests are to be submitted in smaller batches
         if state.refused:
             message = f"the batch {batch_id} was refused: {state.refused}"
             error = BackboneError(self.inner.message(message), transient=False, fatal=True)
             return dict.fromkeys(keys, error)
-        self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
-        unanswered = len(set(keys) - answers.keys())
+        self._worked = self._worked or any(answer and answer.status == 200 for answer in answers.values())
+        unanswered = sum(answers.get(key) is None for key in keys)
         message = (
             f"the batch {batch_id} ended ({state.status}) without an answer to {unanswered:,} of "
             f"{counted(len(keys), 'request')}. The answers that it has are kept; the same command submits the others "
             "again."
         )
         error = BackboneError(self.inner.message(message), transient=True, retried=True)
-        return {key: answers.get(key, error) for key in keys}
+        return {key: answers.get(key) or error for key in keys}
 
     async def _id_of(self, batch: KeptBatch, key: str, others: Collection[str]) -> str | None:
         """Return the provider's id of a batch, which is none of `others`; None if the batch was never submitted.
@@ -295,8 +313,8 @@ class BatchBackbone:
                 return current.batch_id
             if batch_id := await self._find(batch, others):
                 return batch_id
-            # The time since the submission alone is wrong if the other process has a clock that is ahead.
-            if max(waited_s, time.time() - batch.submitted_at) >= SUBMISSION_S:
+            # the time since the submission is wrong if the other process has another clock
+            if waited_s >= SUBMISSION_S:
                 return None
             await self._sleep(LOOK_S)
             waited_s += LOOK_S

@@ -1,7 +1,9 @@
 """Batches against servers of both protocols that keep a ledger of what they charge for."""
 
 import asyncio
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Reply, request_key
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
-from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal
+from tests.support.fake_batches import Batch, FakeAnthropicBatches, FakeOpenAIBatches, Fate, refusal
 from tests.support.fake_openai import prompt_of
 from tests.tasks.backbone.conftest import asking
 
@@ -52,6 +54,11 @@ async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Repl
         async with open_backbone(settings, RunResources(cache)) as backbone:
             requests = [asking(f"question {n}") for n in range(count)]
             return await asyncio.gather(*map(backbone.complete, requests), return_exceptions=True)
+
+
+def execute(folder: Path, statement: str) -> None:
+    with sqlite3.connect(folder / "replies.sqlite") as connection:
+        connection.execute(statement)
 
 
 REPLIES = [f"reply to: question {n}" for n in range(30)]
@@ -105,6 +112,8 @@ async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
     monkeypatch.setattr(server, "_answered", slowly)
     submitting = asyncio.create_task(ask(tmp_path, settings_of(server), 5))
     await asyncio.to_thread(first.wait)
+    execute(tmp_path, "UPDATE batch SET submitted_at = submitted_at - 90")  # by a clock that is behind
+    monkeypatch.setattr(batch_backbone, "SUBMISSION_S", 60.0)
     replies = await ask(tmp_path, settings_of(server), 5)
     assert texts(await submitting) == texts(replies)
     assert len(server.batches) == 1 and bought_once(server, 5)
@@ -123,19 +132,78 @@ async def test_a_batch_that_a_dead_process_never_submitted_is_submitted(
     assert len(server.batches) == 1
 
 
-async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("retries", [0, 6])
+async def test_a_batch_whose_id_was_not_received_is_found_again(
+    server: Server, tmp_path: Path, retries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.lose = 1
-    assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
-    assert len(server.batches) == 1 and bought_once(server, 10)
+    accept = server._accept
+
+    def accept_among_others(*given: Any) -> bool:
+        accepted = accept(*given)
+        for number in range(250):
+            server.batches[f"later_{number}"] = Batch(f"later_{number}", time.time(), [{}], {}, "ended")
+        return accepted
+
+    monkeypatch.setattr(server, "_accept", accept_among_others)
+    assert texts(await ask(tmp_path, settings_of(server, retries=retries), 10)) == REPLIES[:10]
+    assert len(server.batches) == 251 and bought_once(server, 10)
 
 
-async def test_a_batch_is_not_taken_for_another_one_of_its_size(server: Server, tmp_path: Path) -> None:
+async def test_a_batch_that_another_process_takes_over_is_not_submitted_again(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, refused = server._answered, []
+
+    async def answer(request: str, headers: Any, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        if request.startswith("POST") and "batches" in request and not refused:
+            refused.append(request)
+            execute(tmp_path, "DELETE FROM batch_request")
+            server._send(writer, 503, {"error": {"message": "it is busy"}})
+            return True
+        return await answered(request, headers, payload, writer)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 5)) == REPLIES[:5]
+    assert len(server.batches) == 1 and bought_once(server, 5)
+
+
+async def test_a_batch_that_is_too_large_is_submitted_in_parts(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = server._answered
+
+    async def answer(request: str, headers: Any, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        if len(payload) > 2500:
+            server._send(writer, 413, "<html>413 Request Entity Too Large</html>")
+            return True
+        return await answered(request, headers, payload, writer)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 20)) == REPLIES[:20]
+    assert len(server.batches) > 1 and bought_once(server, 20)
+
+
+@pytest.mark.parametrize("odd", [None, 1, "x", [], ["x"], {"x": None}, {"completed": "x", "processing": []}])
+async def test_odd_values_in_the_state_of_a_batch_lose_no_answer(
+    server: Server, tmp_path: Path, odd: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = server._shown
+    monkeypatch.setattr(server, "_shown", lambda batch: shown(batch) | {"request_counts": odd, "errors": odd})
+    assert texts(await ask(tmp_path, settings_of(server), 3)) == REPLIES[:3]
+
+
+@pytest.mark.parametrize("fate", ["answered", "wrong", "expired", "cancelled"])
+async def test_a_batch_is_not_taken_for_another_one_of_its_size(
+    server: Server, tmp_path: Path, fate: Fate
+) -> None:
     await ask(tmp_path, settings_of(server), 5)
+    server.fate = lambda body: fate if body["model"] == "of another program" else "answered"
     (tmp_path / "other").mkdir()
     await ask(tmp_path / "other", settings_of(server, model="of another program"), 5)
     server.lose = 1
     assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
-    assert len(server.batches) == 3 and bought_once(server, 15)
+    assert len(server.batches) == 3 and bought_once(server, 15 if fate == "answered" else 10)
 
 
 async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Server, tmp_path: Path) -> None:
@@ -215,6 +283,12 @@ async def test_a_full_queue_makes_batches_smaller(openai_server: FakeOpenAIBatch
     assert texts(replies) == REPLIES[:16]
     assert bought_once(openai_server, 16)
     assert max(len(batch.requests) for batch in openai_server.batches.values() if not batch.refused) <= 8
+
+
+async def test_requests_wait_for_room_in_the_queue(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
+    openai_server.room, openai_server.seconds = 8, 0.3
+    assert texts(await ask(tmp_path, settings_of(openai_server), 20)) == REPLIES[:20]
+    assert bought_once(openai_server, 20) and len(openai_server.batches) < 20
 
 
 async def test_a_refused_batch_ends_the_run(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
