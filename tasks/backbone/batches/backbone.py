@@ -27,6 +27,8 @@ KEPT = "The batches under way are kept: the same command collects their answers.
 AGAIN = "The same command submits again what has no answer."
 SILENT_S = 900.0
 """Seconds after which an endpoint that does not answer requests about a batch ends the run."""
+LATE_S = 60.0
+"""Seconds in which the answers of an ended batch are read; a late run waits no longer for them."""
 LOOK_S = 2.0
 """Seconds between two looks for the id of a batch that another process is to submit."""
 SUBMISSION_S = 120.0
@@ -53,7 +55,8 @@ class BatchBackbone:
     Requests are collected until none has come for `batch_quiet_s` seconds. Before a batch is submitted, its requests
     are noted in the database of the reply cache under a token, our name for the batch, and then the provider's id. So
     no request is submitted twice: after the process was killed, or on another machine with the same reply cache, it
-    waits for the same batch. If the id is missing, the batch is looked for at the provider. A late run uses no batches.
+    waits for the same batch. If the id is missing, the batch is looked for at the provider. A late run submits no
+    batches, and takes answers only from those that have ended.
 
     A request that a batch failed to answer for a reason that may pass is sent in another batch, up to `retries` times.
     One that was not answered because the batch expired or was cancelled fails retryably.
@@ -102,8 +105,6 @@ class BatchBackbone:
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request."""
-        if self._pace.late:
-            return await self.inner.complete(request)
         key = request_key(self.identity, request)
         began = time.monotonic()
         tries = 0
@@ -111,10 +112,13 @@ class BatchBackbone:
             if self._stop.is_set():
                 raise self._stopped()
             batch = await asyncio.to_thread(self._store.batch_of, key)
-            if batch is None:
+            answers = self._answers_of(batch) if batch else None
+            if self._pace.late and not (answers and await _comes_soon(answers)):
+                return await self.inner.complete(request)
+            if batch is None or answers is None:
                 await self._wait_for_submission(key, request)
                 continue
-            answer = (await asyncio.shield(self._answers_of(batch))).get(key)
+            answer = (await asyncio.shield(answers)).get(key)
             if answer is None:
                 continue  # the request is to be submitted in another batch
             if isinstance(answer, BackboneError):
@@ -368,6 +372,12 @@ class BatchBackbone:
     def _failure(self, refusal: Refusal, advice: str) -> BackboneError:
         message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or advice}")
         return BackboneError(message, transient=refusal.transient, fatal=refusal.fatal, retried=True)
+
+
+async def _comes_soon(answers: asyncio.Future[Answers]) -> bool:
+    """Return whether a batch has ended, so that its answers come within `LATE_S`."""
+    done, _ = await asyncio.wait([answers], timeout=LATE_S)
+    return bool(done)
 
 
 def _fail(waits: Iterable[asyncio.Future[Any]], error: Exception) -> None:

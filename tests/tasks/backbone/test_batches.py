@@ -1,6 +1,7 @@
 """Batches against servers of both protocols that keep a ledger of what they charge for."""
 
 import asyncio
+import datetime
 import sqlite3
 import threading
 import time
@@ -19,6 +20,7 @@ from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.endpoint.wire import address_of, identity_of
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Reply, request_key
+from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
 from tests.support.fake_batches import Batch, FakeAnthropicBatches, FakeOpenAIBatches, Fate, refusal
@@ -49,9 +51,11 @@ def settings_of(server: Server, **changes: Any) -> BackboneSettings:
     return kind(**(plain | changes))
 
 
-async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Reply | BaseException]:
+async def ask(
+    folder: Path, settings: BackboneSettings, count: int, finish_by: datetime.datetime | None = None
+) -> list[Reply | BaseException]:
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings, RunResources(cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache, pace=Pace(finish_by))) as backbone:
             requests = [asking(f"question {n}") for n in range(count)]
             return await asyncio.gather(*map(backbone.complete, requests), return_exceptions=True)
 
@@ -222,6 +226,25 @@ async def test_a_request_that_stays_busy_is_said_to_be_sent_again(server: Server
     (said,) = texts(await ask(tmp_path, settings_of(server, retries=1), 1))
     assert said.endswith("it is busy. The same command submits again what has no answer.")
     assert len(server.batches) == 2
+
+
+async def test_a_late_run_takes_the_answers_of_a_batch_that_has_ended_and_asks_the_rest_at_once(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_backbone, "LATE_S", 1.0)
+    late = datetime.datetime.now(datetime.UTC)
+    server.seconds = 3600
+    stopped = asyncio.create_task(ask(tmp_path, settings_of(server), 5))
+    while not server.batches:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.2)
+    stopped.cancel()
+    await asyncio.wait([stopped])
+    assert texts(await ask(tmp_path, settings_of(server), 2, late)) == REPLIES[:2]
+    assert len(server.replies) == 2, "the batch has not ended"
+    server.seconds = 0.0
+    assert texts(await ask(tmp_path, settings_of(server), 7, late)) == REPLIES[:7]
+    assert len(server.replies) == 2 + 2 and len(server.batches) == 1, "three of its answers are used"
 
 
 async def test_a_batch_that_the_provider_has_lost_is_sent_again(server: Server, tmp_path: Path) -> None:
