@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 972,
     "flows/prefect": 2_530,
     "flows/runtime": 1_149,
-    "tasks/backbone": 8_230,
+    "tasks/backbone": 8_240,
     "tasks/benchmarks": 3_939,
     "tasks/core": 1_468,
     "tasks/database": 5_731,

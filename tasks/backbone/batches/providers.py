@@ -99,8 +99,11 @@ class BatchProvider:
                 gone = refusal
                 continue
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
-            for line in text.split("\n"):
-                content = json_object(line) or {}
+            lines = [line for line in text.split("\n") if line.strip()]
+            contents = [content for content in map(json_object, lines) if content is not None]
+            if not lines or len(contents) < len(lines):  # cut off, or the page of a proxy
+                raise Refusal("garbled", f"{path}: the answers of the batch cannot be read")
+            for content in contents:
                 key = content.get("custom_id")
                 if isinstance(key, str):
                     answers[key] = self._answer(content)

@@ -321,6 +321,26 @@ async def test_a_refused_batch_ends_the_run(openai_server: FakeOpenAIBatches, tm
     assert "The model is not available in batches" in texts(replies)[0]
 
 
+@pytest.mark.parametrize("damaged", ["", "<html>Back soon</html>", "cut off"])
+async def test_answers_that_come_damaged_are_read_again(
+    server: Server, tmp_path: Path, damaged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, send, sent = server._answered, server._send, []
+
+    def send_damaged(writer: asyncio.StreamWriter, status: int, content: Any) -> None:
+        sent.append(content)
+        send(writer, status, content[:-20] if damaged == "cut off" else damaged)
+
+    async def answer(request: str, *given: Any) -> bool:
+        is_damaged = not sent and request.split()[1].endswith(("/content", "/results"))
+        monkeypatch.setattr(server, "_send", send_damaged if is_damaged else send)
+        return await answered(request, *given)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 5)) == REPLIES[:5]
+    assert sent and len(server.batches) == 1 and bought_once(server, 5)
+
+
 async def test_a_reply_with_separators_of_lines_is_one_reply(server: Server, tmp_path: Path) -> None:
     text = "SELECT '\u2028 \x85 \x0b \x1c é'\n-- end"
     server.answer = lambda body: text
