@@ -232,11 +232,13 @@ class BatchBackbone:
             except Refusal as refusal:
                 if not refusal.transient:
                     raise
-                await self._pause(refusal, tries)
+                is_last = tries > self._settings.retries
+                if not is_last:
+                    await self._pause(refusal, tries)
                 is_taken_over = not await asyncio.to_thread(self._store.keys_of, batch.token)
                 if is_taken_over or await self._find(batch, set()) is not None:
                     return None
-                if tries > self._settings.retries:
+                if is_last:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
