@@ -34,7 +34,7 @@ class Budget:
         budget = f"the budget of {money(self.limit_usd)}"
         why = f"{self.unknown}, so {budget} cannot be kept" if self.unknown else f"{budget} is spent"
         message = f"{why}. Everything answered is kept. {self.continues}."
-        raise BackboneError(message, transient=False, fatal=True)
+        raise BackboneError(message, transient=True, fatal=True, retried=True)
 
     def charge(self, request: Request, reply: Reply, settings: BackboneSettings) -> None:
         """Add the cost of a call."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import parse_qs
 
 from tests.support.fake_anthropic import FakeAnthropic
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
@@ -48,6 +49,7 @@ class _Batches(FakeOpenAI):
         batches: all batches, in the order of their submission.
         refuse: errors with which the next batches are refused as a whole.
         lose: number of further batches that are accepted without an answer: the connection is dropped.
+        room: requests for which the queue has room; None: for any number.
     """
 
     def __init__(self) -> None:
@@ -58,18 +60,34 @@ class _Batches(FakeOpenAI):
         self.batches: dict[str, Batch] = {}
         self.refuse: list[Body] = []
         self.lose = 0
+        self.room: int | None = None
 
     def _accept(self, requests: list[Body], metadata: Body, writer: asyncio.StreamWriter) -> bool:
         """Take a batch and answer with it; return whether the connection stays."""
         batch = Batch(f"batch_{len(self.batches)}", time.time(), requests, metadata)
         if self.refuse:
             batch.refused, batch.status = self.refuse.pop(0), "failed"
+        queued = sum(len(each.requests) for each in self.batches.values() if not self._ended(each))
+        if self.room is not None and queued + len(requests) > self.room:
+            batch.refused, batch.status = (
+                refusal("token_limit_exceeded", "Enqueued token limit reached"),
+                "failed",
+            )
         self.batches[batch.id] = batch
         if self.lose:
             self.lose -= 1
             return False
         self._send(writer, 200, self._shown(batch))
         return True
+
+    def _page(self, query: str, cursor: str) -> Body:
+        """A page of the list of batches, the newest first."""
+        fields = dict(parse_qs(query))
+        names = list(reversed(self.batches))
+        (after,), (limit,) = fields.get(cursor, [""]), fields.get("limit", ["20"])
+        names = names[names.index(after) + 1 :] if after else names
+        data = [self._shown(self.batches[name]) for name in names[: int(limit)]]
+        return {"data": data, "has_more": len(names) > int(limit)}
 
     def _cancelled(self, name: str) -> Body:
         self.batches[name].status = self.batches[name].status or "cancelled"
@@ -110,7 +128,7 @@ class FakeOpenAIBatches(_Batches):
         self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
     ) -> bool:
         method, target, _ = first.split(" ", 2)
-        path, _, _ = target.partition("?")
+        path, _, query = target.partition("?")
         place = path.removeprefix("/v1/").split("/")
         match method, place:
             case "POST", ["files"]:
@@ -127,8 +145,7 @@ class FakeOpenAIBatches(_Batches):
                 requests = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
                 return self._accept(requests, body["metadata"], writer)
             case "GET", ["batches"]:
-                data = [self._shown(batch) for batch in reversed(self.batches.values())]
-                self._send(writer, 200, {"object": "list", "data": data, "has_more": False})
+                self._send(writer, 200, {"object": "list", **self._page(query, "after")})
             case "GET", ["batches", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "POST", ["batches", name, "cancel"] if name in self.batches:
@@ -201,14 +218,13 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
     ) -> bool:
         self.asked.append(first)
         method, target, _ = first.split(" ", 2)
-        path, _, _ = target.partition("?")
+        path, _, query = target.partition("?")
         match method, path.removeprefix("/v1/messages/batches").split("/"):
             case "POST", [""]:
                 return self._accept(json.loads(payload)["requests"], {}, writer)
             case "GET", [""]:
-                data = [self._shown(batch) for batch in reversed(self.batches.values())]
                 ids = {"first_id": None, "last_id": None}
-                self._send(writer, 200, {"data": data, "has_more": False, **ids})
+                self._send(writer, 200, {**self._page(query, "after_id"), **ids})
             case "GET", ["", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "POST", ["", name, "cancel"] if name in self.batches:

@@ -1,6 +1,7 @@
 """Backbone that collects the requests of many questions, and submits them in batches."""
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -26,6 +27,8 @@ KEPT = "The batches under way are kept: the same command collects their answers.
 AGAIN = "The same command submits again what has no answer."
 SILENT_S = 900.0
 """Seconds after which an endpoint that does not answer requests about a batch ends the run."""
+LATE_S = 60.0
+"""Seconds in which the answers of an ended batch are read; a late run waits no longer for them."""
 LOOK_S = 2.0
 """Seconds between two looks for the id of a batch that another process is to submit."""
 SUBMISSION_S = 120.0
@@ -52,7 +55,8 @@ class BatchBackbone:
     Requests are collected until none has come for `batch_quiet_s` seconds. Before a batch is submitted, its requests
     are noted in the database of the reply cache under a token, our name for the batch, and then the provider's id. So
     no request is submitted twice: after the process was killed, or on another machine with the same reply cache, it
-    waits for the same batch. If the id is missing, the batch is looked for at the provider. A late run uses no batches.
+    waits for the same batch. If the id is missing, the batch is looked for at the provider. A late run submits no
+    batches, and takes answers only from those that have ended.
 
     A request that a batch failed to answer for a reason that may pass is sent in another batch, up to `retries` times.
     One that was not answered because the batch expired or was cancelled fails retryably.
@@ -82,6 +86,7 @@ class BatchBackbone:
         self._arrived = asyncio.Event()  # set when a request joins the queue
         self._collecting: asyncio.Task[None] | None = None  # submits the queue
         self._batches: dict[str, asyncio.Future[Answers]] = {}  # those that are waited for, by their tokens
+        self._refused: set[str] = set()  # tokens of those for which the provider's queue had no room
         self._waits: set[asyncio.Future[Any]] = set()  # futures that fail when the run stops
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -100,8 +105,6 @@ class BatchBackbone:
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request."""
-        if self._pace.late:
-            return await self.inner.complete(request)
         key = request_key(self.identity, request)
         began = time.monotonic()
         tries = 0
@@ -109,10 +112,13 @@ class BatchBackbone:
             if self._stop.is_set():
                 raise self._stopped()
             batch = await asyncio.to_thread(self._store.batch_of, key)
-            if batch is None:
+            answers = self._answers_of(batch) if batch else None
+            if self._pace.late and not (answers and await _comes_soon(answers)):
+                return await self.inner.complete(request)
+            if batch is None or answers is None:
                 await self._wait_for_submission(key, request)
                 continue
-            answer = (await asyncio.shield(self._answers_of(batch))).get(key)
+            answer = (await asyncio.shield(answers)).get(key)
             if answer is None:
                 continue  # the request is to be submitted in another batch
             if isinstance(answer, BackboneError):
@@ -179,7 +185,7 @@ class BatchBackbone:
         size = 0
         for key, queued in islice(self._queue.items(), self._max_requests):
             body = self._format.body(queued.request, self._settings)
-            size += len(repr(body))
+            size += len(json.dumps(body))
             if bodies and size > self._max_bytes:
                 break
             bodies[key] = body
@@ -198,12 +204,19 @@ class BatchBackbone:
                 batch_id = await self._submit_with_retries({key: bodies[key] for key in own_keys}, batch)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, own_keys)
-                raise self._failure(refusal, AGAIN) from None
-            if batch_id is not None:
-                await asyncio.to_thread(self._store.submitted, token, batch_id)
-                log.info(
-                    "%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_keys), "request")
-                )
+                if not refusal.too_large or len(own_keys) == 1:
+                    raise self._failure(refusal, AGAIN) from None
+                log.warning(self.inner.message(f"{counted(len(own_keys), 'request')}: {refusal.message}"))
+                self._max_requests = min(self._max_requests, len(own_keys) // 2)  # smaller batches
+            else:
+                if batch_id is not None:
+                    await asyncio.to_thread(self._store.submitted, token, batch_id)
+                    log.info(
+                        "%s: batch %s has %s",
+                        self._settings.name,
+                        batch_id,
+                        counted(len(own_keys), "request"),
+                    )
         for wait in waits:
             if not wait.done():
                 wait.set_result(None)
@@ -211,17 +224,23 @@ class BatchBackbone:
     async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str | None:
         """Submit a batch in up to `retries` + 1 attempts, and return its id.
 
-        None: the provider has a batch that may be this one, although its answer was lost.
+        None: the provider has a batch that may be this one, although its answer was lost; or another process submits
+        the requests, since this one took too long.
         """
         for tries in range(1, self._settings.retries + 2):
             try:
                 return await self._provider.submit(bodies, batch.token)
             except Refusal as refusal:
-                if not refusal.transient or tries > self._settings.retries:
+                if not refusal.transient:
                     raise
-                await self._pause(refusal, tries)
-            if await self._find(batch, set()) is not None:
-                return None
+                is_last = tries > self._settings.retries
+                if not is_last:
+                    await self._pause(refusal, tries)
+                is_taken_over = not await asyncio.to_thread(self._store.keys_of, batch.token)
+                if is_taken_over or await self._find(batch, set()) is not None:
+                    return None
+                if is_last:
+                    raise
         raise AssertionError("the last attempt returns or raises")
 
     # Wait and read
@@ -262,24 +281,30 @@ class BatchBackbone:
         if answers and answers.keys().isdisjoint(keys):
             return None
         await asyncio.to_thread(self._store.ended, batch.token, batch_id, time.time() - batch.submitted_at)
-        if state.queue_full and batch.requests > 1:
+        if state.queue_full:
             log.warning(self.inner.message(f"batch {batch_id}: {state.refused}"))
-            self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
-            await self._sleep(self._settings.batch_poll_s)
-            return {}  # its requests are to be submitted in smaller batches
+            self._refused.add(batch.token)
+            under_way = [future for token, future in self._batches.items() if token not in self._refused]
+            if under_way:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                return {}  # its requests are to be submitted again, now that the queue may have room
+            if batch.requests > 1:
+                self._max_requests = max(1, min(self._max_requests, batch.requests // 2))
+                await self._sleep(self._settings.batch_poll_s)
+                return {}  # its requests are to be submitted in smaller batches
         if state.refused:
             message = f"the batch {batch_id} was refused: {state.refused}"
             error = BackboneError(self.inner.message(message), transient=False, fatal=True)
             return dict.fromkeys(keys, error)
-        self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
-        unanswered = len(set(keys) - answers.keys())
+        self._worked = self._worked or any(answer and answer.status == 200 for answer in answers.values())
+        unanswered = sum(answers.get(key) is None for key in keys)
         message = (
             f"the batch {batch_id} ended ({state.status}) without an answer to {unanswered:,} of "
             f"{counted(len(keys), 'request')}. The answers that it has are kept; the same command submits the others "
             "again."
         )
         error = BackboneError(self.inner.message(message), transient=True, retried=True)
-        return {key: answers.get(key, error) for key in keys}
+        return {key: answers.get(key) or error for key in keys}
 
     async def _id_of(self, batch: KeptBatch, key: str, others: Collection[str]) -> str | None:
         """Return the provider's id of a batch, which is none of `others`; None if the batch was never submitted.
@@ -295,8 +320,8 @@ class BatchBackbone:
                 return current.batch_id
             if batch_id := await self._find(batch, others):
                 return batch_id
-            # The time since the submission alone is wrong if the other process has a clock that is ahead.
-            if max(waited_s, time.time() - batch.submitted_at) >= SUBMISSION_S:
+            # the time since the submission is wrong if the other process has another clock
+            if waited_s >= SUBMISSION_S:
                 return None
             await self._sleep(LOOK_S)
             waited_s += LOOK_S
@@ -350,6 +375,12 @@ class BatchBackbone:
     def _failure(self, refusal: Refusal, advice: str) -> BackboneError:
         message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or advice}")
         return BackboneError(message, transient=refusal.transient, fatal=refusal.fatal, retried=True)
+
+
+async def _comes_soon(answers: asyncio.Future[Answers]) -> bool:
+    """Return whether a batch has ended, so that its answers come within `LATE_S`."""
+    done, _ = await asyncio.wait([answers], timeout=LATE_S)
+    return bool(done)
 
 
 def _fail(waits: Iterable[asyncio.Future[Any]], error: Exception) -> None:

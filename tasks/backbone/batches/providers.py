@@ -7,8 +7,9 @@ reference "Message Batches" (types of the anthropic SDK 2.12).
 import datetime
 import json
 import logging
+import math
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.messages import MESSAGES
-from tasks.backbone.endpoint.wire import part, parts
+from tasks.backbone.endpoint.wire import count, part, parts
 from tasks.backbone.protocol import json_object
 from tasks.settings.backbone import BackboneSettings
 
@@ -48,6 +49,10 @@ class BatchProvider:
     max_bytes: ClassVar[int]
     """Bytes of the requests of one batch at most."""
     path: ClassVar[str] = "batches"
+    cursor: ClassVar[str]
+    """Name of the parameter with the id behind which a page of batches begins."""
+    _PAGES = 20  # pages of batches that are searched for one, 100 each
+    _CLOCKS_S = 120  # seconds by which the provider's clock may be behind ours
 
     def __init__(self, endpoint: EndpointBackbone, request_path: str) -> None:
         self._endpoint = endpoint
@@ -77,12 +82,12 @@ class BatchProvider:
         """Return the state of a batch."""
         return self._state(await self._json(f"{self.path}/{quote(batch_id, safe='')}"))
 
-    async def answers(self, state: BatchState) -> dict[str, HttpAnswer]:
-        """Return the answers of an ended batch by key, without requests that expired or were cancelled.
+    async def answers(self, state: BatchState) -> dict[str, HttpAnswer | None]:
+        """Return the answers of an ended batch by key; None for requests that expired or were cancelled.
 
         If one of two files does not exist any more, the answers are those of the other.
         """
-        answers: dict[str, HttpAnswer] = {}
+        answers: dict[str, HttpAnswer | None] = {}
         gone: Refusal | None = None
         for path in state.results:
             try:
@@ -94,14 +99,34 @@ class BatchProvider:
                 gone = refusal
                 continue
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
-            for line in text.split("\n"):
-                content = json_object(line) or {}
+            lines = [line for line in text.split("\n") if line.strip()]
+            contents = [content for content in map(json_object, lines) if content is not None]
+            if not lines or len(contents) < len(lines):  # cut off, or the page of a proxy
+                raise Refusal("garbled", f"{path}: the answers of the batch cannot be read")
+            for content in contents:
                 key = content.get("custom_id")
-                if isinstance(key, str) and (answer := self._answer(content)) is not None:
-                    answers[key] = answer
+                if isinstance(key, str):
+                    answers[key] = self._answer(content)
         if gone and not answers:
             raise gone
         return answers
+
+    async def _listed(self, kept: KeptBatch) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the provider's batches, the newest first, until the page on which `kept` must be."""
+        path = f"{self.path}?limit=100"
+        for _ in range(self._PAGES):
+            page = await self._json(path)
+            batches = parts(page, "data")
+            for batch in batches:
+                yield batch
+            is_last = not batches or not page.get("has_more")
+            if is_last or any(not self._is_in_time(batch, kept) for batch in batches):
+                return
+            path = f"{self.path}?limit=100&{self.cursor}={quote(_id_of(batches[-1]), safe='')}"
+
+    def _is_in_time(self, batch: Mapping[str, Any], kept: KeptBatch) -> bool:
+        """Return whether a batch was created since `kept` was submitted; True if it does not say when."""
+        return _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
 
     async def _json(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
@@ -118,8 +143,8 @@ class OpenAIBatches(BatchProvider):
     max_requests = 50_000
     max_bytes = 200 * 10**6
     _ENDED = ("completed", "failed", "expired", "cancelled")
+    cursor = "after"
     _TOKEN = "crosscheck"  # noqa: S105 - the key of our token in a batch's metadata
-    _PAGES = 20  # pages of batches that are searched for one, 100 each, the newest first
 
     async def submit(self, bodies: Bodies, token: str) -> str:
         """Upload the requests as a file, and create a batch of it whose metadata have the token."""
@@ -139,31 +164,22 @@ class OpenAIBatches(BatchProvider):
 
     async def find(self, kept: KeptBatch, others: Collection[str]) -> str | None:
         """Return the id of the batch whose metadata have the token."""
-        path = f"{self.path}?limit=100"
-        for _ in range(self._PAGES):
-            page = await self._json(path)
-            batches = parts(page, "data")
-            for batch in batches:
-                if (batch.get("metadata") or {}).get(self._TOKEN) == kept.token:
-                    return _id_of(batch)
-            oldest = min((batch.get("created_at") or 0 for batch in batches), default=0)
-            is_on_earlier_page = oldest < kept.submitted_at
-            if not batches or not page.get("has_more") or is_on_earlier_page:
-                break
-            path = f"{self.path}?limit=100&after={quote(_id_of(batches[-1]), safe='')}"
+        async for batch in self._listed(kept):
+            if part(batch, "metadata").get(self._TOKEN) == kept.token:
+                return _id_of(batch)
         return None
 
     def _state(self, batch: Mapping[str, Any]) -> BatchState:
         status = str(batch.get("status"))
         ended = status in self._ENDED
-        counts = batch.get("request_counts") or {}
+        counts = part(batch, "request_counts")
         files = [batch.get("output_file_id"), batch.get("error_file_id")] if ended else []
         errors = parts(batch.get("errors"), "data")
         reasons = "; ".join(str(error.get("message") or error.get("code")) for error in errors[:3])
         return BatchState(
             status=status,
             ended=ended,
-            answered=(counts.get("completed") or 0) + (counts.get("failed") or 0),
+            answered=(count(counts, "completed") or 0) + (count(counts, "failed") or 0),
             results=tuple(f"files/{quote(str(file), safe='')}/content" for file in files if file),
             refused=(reasons or "no reason is given") if status == "failed" else "",
             queue_full=any(error.get("code") == "token_limit_exceeded" for error in errors),
@@ -181,10 +197,11 @@ class AnthropicBatches(BatchProvider):
     max_requests = 100_000
     max_bytes = 250 * 10**6
     path = "messages/batches"
-    _CLOCKS_S = 120  # seconds by which the provider's clock may be behind ours
+    cursor = "after_id"
     _STATUSES: ClassVar[Mapping[str, int]] = {
         "invalid_request_error": 400,
         "authentication_error": 401,
+        "billing_error": 402,
         "permission_error": 403,
         "not_found_error": 404,
         "request_too_large": 413,
@@ -205,22 +222,19 @@ class AnthropicBatches(BatchProvider):
 
         It may be another program's, or an earlier one of ours: only the ids of its answers tell.
         """
-        page = await self._json(f"{self.path}?limit=100")
-        batches = parts(page, "data")  # the newest first
-        for batch in reversed(batches):
-            counts = batch.get("request_counts") or {}
-            in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
-            if in_time and sum(counts.values()) == kept.requests and batch.get("id") not in others:
-                return _id_of(batch)
-        return None
+        first_id = None
+        async for batch in self._listed(kept):  # the newest first
+            is_candidate = self._is_in_time(batch, kept) and _total(batch) == kept.requests
+            if is_candidate and (batch_id := _id_of(batch)) not in others:
+                first_id = batch_id
+        return first_id
 
     def _state(self, batch: Mapping[str, Any]) -> BatchState:
         status = str(batch.get("processing_status"))
-        counts = batch.get("request_counts") or {}
         # the place of `results_url`, which is not followed: the key would go to whatever it names
         results = f"{self.path}/{quote(_id_of(batch), safe='')}/results"
         ended = status == "ended"
-        answered = sum(counts.values()) - (counts.get("processing") or 0)
+        answered = _total(batch) - (count(batch.get("request_counts"), "processing") or 0)
         return BatchState(status, ended, answered, (results,) if ended else ())
 
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
@@ -248,8 +262,17 @@ def _id_of(content: Mapping[str, Any]) -> str:
 
 
 def _created_at(batch: Mapping[str, Any]) -> float:
-    """Return when a batch was created, in seconds since the epoch; 0.0 if it does not say so."""
+    """Return when a batch was created, in seconds since the epoch; infinity if it does not say so."""
+    created_at = batch.get("created_at")
+    if isinstance(created_at, int):  # of OpenAI
+        return created_at
     try:
-        return datetime.datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
+        return datetime.datetime.fromisoformat(str(created_at)).timestamp()
     except ValueError:
-        return 0.0
+        return math.inf
+
+
+def _total(batch: Mapping[str, Any]) -> int:
+    """Return the number of requests in a batch of Anthropic, which counts them by their state."""
+    counts = part(batch, "request_counts")
+    return sum(count(counts, state) or 0 for state in counts)

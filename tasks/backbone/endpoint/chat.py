@@ -256,15 +256,20 @@ def usage_of(usage: Any) -> Usage:
 
 
 def _cost(usage: Mapping[str, Any]) -> float | None:
-    """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
-    cost = usage.get("cost")
-    upstream_cost = wire.part(usage, "cost_details").get("upstream_inference_cost")
-    if not cost and (upstream_cost or usage.get("is_byok")):
-        # The gateway used the user's own key at the provider, who sends the bill: 0 is not what the call cost.
-        cost = upstream_cost or None
-    if not isinstance(cost, int | float) or isinstance(cost, bool):
-        return None
-    return float(cost) if 0 <= cost <= MAX_CALL_USD else None
+    """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one.
+
+    If the gateway used the user's own key at the provider, who sends the bill, `cost` is its fee, which may be 0.
+    """
+    cost = _amount(usage.get("cost"))
+    upstream_cost = _amount(wire.part(usage, "cost_details").get("upstream_inference_cost")) or 0.0
+    if usage.get("is_byok", upstream_cost > (cost or 0.0)):
+        return (cost or 0.0) + upstream_cost if upstream_cost else None
+    return cost
+
+
+def _amount(usd: Any) -> float | None:
+    is_number = isinstance(usd, int | float) and not isinstance(usd, bool)
+    return float(usd) if is_number and 0 <= usd <= MAX_CALL_USD else None
 
 
 CHAT = WireFormat(

@@ -117,6 +117,11 @@ class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
         """Whether the endpoint says that the resource does not exist."""
         return self.message.startswith(("HTTP 404", "HTTP 410"))
 
+    @property
+    def too_large(self) -> bool:
+        """Whether the endpoint says that the body of the request is too large."""
+        return self.message.startswith("HTTP 413")
+
 
 _LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
 

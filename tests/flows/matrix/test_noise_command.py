@@ -101,6 +101,11 @@ def test_a_budget_and_a_kill_stop_it_and_the_same_command_continues(
     assert len(rest.json["noise"]["repeats"]) == 3
     assert noisy.calls - paid <= 3 * QUESTIONS + CONCURRENCY, "what was answered was not requested again"
 
+    # the last calls of the fourth repeat spend the budget, and none of the fifth is sent
+    ran = demo.run(*command(backbone_file, "--repeats", "5"), "--budget", f"{0.9 * cost:.6f}")
+    assert ran.code == 3 and "Repeat 5" in ran.json["problems"][0] and "budget" in ran.json["problems"][0]
+    assert len(ran.json["noise"]["repeats"]) == 4
+
 
 BAD_INPUT = (
     (("--repeats", "1"), "2<=x<=100"),

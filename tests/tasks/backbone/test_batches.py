@@ -1,7 +1,10 @@
 """Batches against servers of both protocols that keep a ledger of what they charge for."""
 
 import asyncio
+import datetime
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,10 @@ from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.endpoint.wire import address_of, identity_of
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Reply, request_key
+from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
-from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal
+from tests.support.fake_batches import Batch, FakeAnthropicBatches, FakeOpenAIBatches, Fate, refusal
 from tests.support.fake_openai import prompt_of
 from tests.tasks.backbone.conftest import asking
 
@@ -47,11 +51,18 @@ def settings_of(server: Server, **changes: Any) -> BackboneSettings:
     return kind(**(plain | changes))
 
 
-async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Reply | BaseException]:
+async def ask(
+    folder: Path, settings: BackboneSettings, count: int, finish_by: datetime.datetime | None = None
+) -> list[Reply | BaseException]:
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings, RunResources(cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache, pace=Pace(finish_by))) as backbone:
             requests = [asking(f"question {n}") for n in range(count)]
             return await asyncio.gather(*map(backbone.complete, requests), return_exceptions=True)
+
+
+def execute(folder: Path, statement: str) -> None:
+    with sqlite3.connect(folder / "replies.sqlite") as connection:
+        connection.execute(statement)
 
 
 REPLIES = [f"reply to: question {n}" for n in range(30)]
@@ -105,6 +116,8 @@ async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
     monkeypatch.setattr(server, "_answered", slowly)
     submitting = asyncio.create_task(ask(tmp_path, settings_of(server), 5))
     await asyncio.to_thread(first.wait)
+    execute(tmp_path, "UPDATE batch SET submitted_at = submitted_at - 90")  # by a clock that is behind
+    monkeypatch.setattr(batch_backbone, "SUBMISSION_S", 60.0)
     replies = await ask(tmp_path, settings_of(server), 5)
     assert texts(await submitting) == texts(replies)
     assert len(server.batches) == 1 and bought_once(server, 5)
@@ -123,19 +136,78 @@ async def test_a_batch_that_a_dead_process_never_submitted_is_submitted(
     assert len(server.batches) == 1
 
 
-async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("retries", [0, 6])
+async def test_a_batch_whose_id_was_not_received_is_found_again(
+    server: Server, tmp_path: Path, retries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.lose = 1
-    assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
-    assert len(server.batches) == 1 and bought_once(server, 10)
+    accept = server._accept
+
+    def accept_among_others(*given: Any) -> bool:
+        accepted = accept(*given)
+        for number in range(250):
+            server.batches[f"later_{number}"] = Batch(f"later_{number}", time.time(), [{}], {}, "ended")
+        return accepted
+
+    monkeypatch.setattr(server, "_accept", accept_among_others)
+    assert texts(await ask(tmp_path, settings_of(server, retries=retries), 10)) == REPLIES[:10]
+    assert len(server.batches) == 251 and bought_once(server, 10)
 
 
-async def test_a_batch_is_not_taken_for_another_one_of_its_size(server: Server, tmp_path: Path) -> None:
+async def test_a_batch_that_another_process_takes_over_is_not_submitted_again(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, refused = server._answered, []
+
+    async def answer(request: str, headers: Any, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        if request.startswith("POST") and "batches" in request and not refused:
+            refused.append(request)
+            execute(tmp_path, "DELETE FROM batch_request")
+            server._send(writer, 503, {"error": {"message": "it is busy"}})
+            return True
+        return await answered(request, headers, payload, writer)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 5)) == REPLIES[:5]
+    assert len(server.batches) == 1 and bought_once(server, 5)
+
+
+async def test_a_batch_that_is_too_large_is_submitted_in_parts(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = server._answered
+
+    async def answer(request: str, headers: Any, payload: bytes, writer: asyncio.StreamWriter) -> bool:
+        if len(payload) > 2500:
+            server._send(writer, 413, "<html>413 Request Entity Too Large</html>")
+            return True
+        return await answered(request, headers, payload, writer)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 20)) == REPLIES[:20]
+    assert len(server.batches) > 1 and bought_once(server, 20)
+
+
+@pytest.mark.parametrize("odd", [None, 1, "x", [], ["x"], {"x": None}, {"completed": "x", "processing": []}])
+async def test_odd_values_in_the_state_of_a_batch_lose_no_answer(
+    server: Server, tmp_path: Path, odd: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = server._shown
+    monkeypatch.setattr(server, "_shown", lambda batch: shown(batch) | {"request_counts": odd, "errors": odd})
+    assert texts(await ask(tmp_path, settings_of(server), 3)) == REPLIES[:3]
+
+
+@pytest.mark.parametrize("fate", ["answered", "wrong", "expired", "cancelled"])
+async def test_a_batch_is_not_taken_for_another_one_of_its_size(
+    server: Server, tmp_path: Path, fate: Fate
+) -> None:
     await ask(tmp_path, settings_of(server), 5)
+    server.fate = lambda body: fate if body["model"] == "of another program" else "answered"
     (tmp_path / "other").mkdir()
     await ask(tmp_path / "other", settings_of(server, model="of another program"), 5)
     server.lose = 1
     assert texts(await ask(tmp_path, settings_of(server), 10)) == REPLIES[:10]
-    assert len(server.batches) == 3 and bought_once(server, 15)
+    assert len(server.batches) == 3 and bought_once(server, 15 if fate == "answered" else 10)
 
 
 async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Server, tmp_path: Path) -> None:
@@ -154,6 +226,25 @@ async def test_a_request_that_stays_busy_is_said_to_be_sent_again(server: Server
     (said,) = texts(await ask(tmp_path, settings_of(server, retries=1), 1))
     assert said.endswith("it is busy. The same command submits again what has no answer.")
     assert len(server.batches) == 2
+
+
+async def test_a_late_run_takes_the_answers_of_a_batch_that_has_ended_and_asks_the_rest_at_once(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_backbone, "LATE_S", 1.0)
+    late = datetime.datetime.now(datetime.UTC)
+    server.seconds = 3600
+    stopped = asyncio.create_task(ask(tmp_path, settings_of(server), 5))
+    while not server.batches:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.2)
+    stopped.cancel()
+    await asyncio.wait([stopped])
+    assert texts(await ask(tmp_path, settings_of(server), 2, late)) == REPLIES[:2]
+    assert len(server.replies) == 2, "the batch has not ended"
+    server.seconds = 0.0
+    assert texts(await ask(tmp_path, settings_of(server), 7, late)) == REPLIES[:7]
+    assert len(server.replies) == 2 + 2 and len(server.batches) == 1, "three of its answers are used"
 
 
 async def test_a_batch_that_the_provider_has_lost_is_sent_again(server: Server, tmp_path: Path) -> None:
@@ -217,6 +308,12 @@ async def test_a_full_queue_makes_batches_smaller(openai_server: FakeOpenAIBatch
     assert max(len(batch.requests) for batch in openai_server.batches.values() if not batch.refused) <= 8
 
 
+async def test_requests_wait_for_room_in_the_queue(openai_server: FakeOpenAIBatches, tmp_path: Path) -> None:
+    openai_server.room, openai_server.seconds = 8, 0.3
+    assert texts(await ask(tmp_path, settings_of(openai_server), 20)) == REPLIES[:20]
+    assert bought_once(openai_server, 20) and len(openai_server.batches) < 20
+
+
 async def test_a_refused_batch_ends_the_run_and_its_reason_is_without_the_key(
     openai_server: FakeOpenAIBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +322,26 @@ async def test_a_refused_batch_ends_the_run_and_its_reason_is_without_the_key(
     replies = await ask(tmp_path, settings_of(openai_server, api_key_env="KEY"), 3)
     assert all(isinstance(reply, BackboneError) and reply.fatal for reply in replies)
     assert "refused: *** has no model in batches" in texts(replies)[0]
+
+
+@pytest.mark.parametrize("damaged", ["", "<html>Back soon</html>", "cut off"])
+async def test_answers_that_come_damaged_are_read_again(
+    server: Server, tmp_path: Path, damaged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, send, sent = server._answered, server._send, []
+
+    def send_damaged(writer: asyncio.StreamWriter, status: int, content: Any) -> None:
+        sent.append(content)
+        send(writer, status, content[:-20] if damaged == "cut off" else damaged)
+
+    async def answer(request: str, *given: Any) -> bool:
+        is_damaged = not sent and request.split()[1].endswith(("/content", "/results"))
+        monkeypatch.setattr(server, "_send", send_damaged if is_damaged else send)
+        return await answered(request, *given)
+
+    monkeypatch.setattr(server, "_answered", answer)
+    assert texts(await ask(tmp_path, settings_of(server), 5)) == REPLIES[:5]
+    assert sent and len(server.batches) == 1 and bought_once(server, 5)
 
 
 async def test_a_reply_with_separators_of_lines_is_one_reply(server: Server, tmp_path: Path) -> None:

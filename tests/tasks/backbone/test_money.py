@@ -141,9 +141,14 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
         ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 2.0, 0.000026),
         ({"cost": 0, "cost_details": {"upstream_inference_cost": 0.036}}, None, 0.036),
         ({"cost": 0, "is_byok": True}, None, None),
+        ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.038),
+        ({"cost": 0.002, "is_byok": True}, 2.0, 0.000026),
+        ({"cost": 0.95, "cost_details": {"upstream_inference_cost": 19}}, 2.0, 19.95),
+        ({"cost": 0.002, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.002}}, 2.0, 0.002),
+        ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": "x"}}, 2.0, 0.000026),
     ],
 )
-async def test_zero_that_stands_for_not_counted_is_unknown_or_priced(
+async def test_the_cost_is_that_of_gateway_and_provider_and_a_zero_that_stands_for_not_counted_is_priced(
     endpoint: Endpoint, usage: Any, prices: float | None, cost: float | None
 ) -> None:
     """The fields are those of OpenRouter's guide "Usage accounting" and of its page on keys of one's own (BYOK)."""
