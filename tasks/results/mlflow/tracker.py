@@ -312,8 +312,8 @@ def log_night(
 VERSUS_BEST = "vs_best"
 """Tag of a run in MLflow: its verdict against the best run of the same questions.
 
-The test is the exact McNemar test of `crosscheck compare BEST RUN`, of one pair; the letters of the leaderboard are
-adjusted for the number of pairs.
+The test is the exact McNemar test of `crosscheck compare BEST RUN`, of this pair alone; p of sweeps and the letters of
+the leaderboard are adjusted for the number of pairs.
 """
 BELOW_BEST = "ex_below_best"
 """Metric of a run in MLflow: by how much its execution accuracy is below the best run's, 0 to 1."""
@@ -393,4 +393,4 @@ def _against(best: RunRecord, run: RunHeader, right: Mapping[str, Mapping[str, b
         return below, "lower, not tested" if below > 0 else "tied with best"
     (p,) = pairwise_p_values({name: right[name] for name in (best.run_id, run.run_id)}).values()
     verdict = "lower" if p < LEVEL and below > 0 else "tied with best"
-    return below, f"{verdict}, p = {p_value(p)}"
+    return below, f"{verdict}, p = {p_value(p)} (this pair alone)"
