@@ -1,11 +1,13 @@
 """`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
 
+import datetime
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -26,7 +28,7 @@ from flows.evaluate.deployment import (
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
-from flows.prefect.schedule import read_status
+from flows.prefect.schedule import name_of, read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
@@ -189,6 +191,14 @@ async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_
     monkeypatch.setenv("CROSSCHECK_HOME", "mine")
     use_deployed_home()
     assert os.environ["CROSSCHECK_HOME"] == "mine"
+
+
+def test_nights_that_are_started_by_hand_within_a_minute_have_names_of_their_own() -> None:
+    scheduled = datetime.datetime(2026, 11, 21, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    by_hand = [scheduled + datetime.timedelta(seconds=seconds) for seconds in (0, 17.5, 18.5)]
+    assert [name_of(start) for start in by_hand] == [
+        "2026-11-21T01:30Z", "2026-11-21T01:30:17Z", "2026-11-21T01:30:18Z",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
