@@ -12,11 +12,11 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 964,
-    "flows/cli": 4_674,
+    "flows/cli": 4_676,
     "flows/evaluate": 7_160,
     "flows/matrix": 1_172,
     "flows/pipelines": 972,
-    "flows/prefect": 2_531,
+    "flows/prefect": 2_532,
     "flows/runtime": 1_149,
     "tasks/backbone": 8_154,
     "tasks/benchmarks": 3_939,

@@ -205,7 +205,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
         for store in folder.stores if is_alone else ():
             say(f"Shrinking {store.name}")
             problems += _problems_in(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), tuple(problems), is_alone)
+    return Cleaned(before, size_of(folder.home.path), tuple(dict.fromkeys(problems)), is_alone)
 
 
 def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:

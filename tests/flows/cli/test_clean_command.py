@@ -222,6 +222,22 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_counted(home: H
     assert found["verdicts"]["counts"] == {"verdicts": 2}
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"no database" * 100, "file is not"), (b"", "no such table")]
+)
+def test_a_damaged_database_of_prefect_is_one_sentence_and_the_other_stores_are_cleaned(
+    home: Home, content: bytes, problem: str
+) -> None:
+    records = home.prefect / "prefect.db"
+    records.parent.mkdir()
+    records.write_bytes(content)
+    cleaned = run("clean", *KEEP, "--yes")
+    said = cleaned.out.replace("\n", " ")
+    assert cleaned.code == 3 and f"Prefect in {records}: {problem}" in said and "sqlalche.me" not in said
+    assert said.count("next cleaning") == 1 and traces(home) == {run_id(YOUNG)}
+    assert "Traceback" in (home.path / "crosscheck.log").read_text(encoding="utf-8"), "not on the terminal"
+
+
 def test_without_older_runs_nothing_is_said_of_them(tmp_path: Path) -> None:
     shown = run("status", "--home", str(tmp_path / "none"))
     assert "traces and artifacts of 0 runs\n" in shown.out and "older run" not in shown.out

@@ -271,3 +271,15 @@ def test_a_store_that_will_be_made_is_known_and_one_that_is_damaged_is_not(tmp_p
     (tmp_path / "mlflow.db").write_bytes(b"no database")
     remember(tmp_path / "mlflow.db")
     assert not is_known(tmp_path / "mlflow.db")
+
+
+def test_a_store_that_cannot_be_opened_is_given_up_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    for name, reason in (
+        ("folder.db", "unable to open database file."),
+        ("text.db", "file is not a database."),
+    ):
+        (tmp_path / name).mkdir() if name == "folder.db" else (tmp_path / name).write_text("text " * 100)
+        store = Store(f"sqlite:///{tmp_path / name}")
+        assert attempt(store, lambda client: client.search_experiments()) == reason
+    assert time.monotonic() - started < 30, "MLflow would try for a hundred seconds"
