@@ -35,8 +35,11 @@ from flows.runtime import folder_use
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
+from tests.support.disk import Disk, disk
 from tests.support.http_server import refusing_server
 from tests.support.schedule import ask
+
+__all__ = ["disk"]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -191,6 +194,15 @@ async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_
     monkeypatch.setenv("CROSSCHECK_HOME", "mine")
     use_deployed_home()
     assert os.environ["CROSSCHECK_HOME"] == "mine"
+
+
+def test_a_file_that_could_not_be_written_is_not_there(
+    disk: Disk, run_here: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(disk.folder)
+    with disk.full():
+        run_here("nights", "init").assert_refused("nights.yaml cannot be written: No space left on device.")
+    assert run_here("nights", "init").code == 0
 
 
 def test_nights_that_are_started_by_hand_within_a_minute_have_names_of_their_own() -> None:
