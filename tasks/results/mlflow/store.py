@@ -117,7 +117,7 @@ def is_known(path: Path, experiment: str = "") -> bool:
         return path.parent.is_dir()  # the store can be created
     version_now = _store_version(path, experiment)
     try:
-        return bool(version_now) and _marker_file(path).read_text(encoding="utf-8") == version_now
+        return bool(version_now) and _marker_file(path).read_bytes() == version_now.encode()
     except OSError:
         return False
 

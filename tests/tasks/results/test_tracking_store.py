@@ -257,6 +257,9 @@ def test_a_store_is_known_once_it_was_opened_until_mlflow_or_its_tables_change(
     remember(tables)
     assert is_known(tables) and is_known(tables, "crosscheck/demo") and is_known(tables, "crosscheck/new")
     assert not is_known(tables, "crosscheck/gone")
+    tables.with_name(f"{tables.name}.checked").write_bytes(b"\xff")
+    assert not is_known(tables)
+    remember(tables)
     with monkeypatch.context() as patch:
         patch.setattr(mlflow_store, "version", lambda name: "another")
         assert not is_known(tables)
