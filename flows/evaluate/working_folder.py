@@ -16,7 +16,7 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.core.errors import ConfigurationError, CrosscheckError, did_you_mean
 from tasks.core.wording import counted, money, shorten, size
 from tasks.documents.model import Block, Column, Document, Sentence, Span, Table
-from tasks.results.mlflow.store import find_store
+from tasks.results.mlflow.store import find_store, reason_of
 from tasks.results.night import all_nights
 from tasks.results.night_baseline import current_pins, pin_history
 from tasks.results.retention import (
@@ -205,7 +205,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
         for store in folder.stores if is_alone else ():
             say(f"Shrinking {store.name}")
             problems += _problems_in(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), tuple(problems), is_alone)
+    return Cleaned(before, size_of(folder.home.path), tuple(dict.fromkeys(problems)), is_alone)
 
 
 def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
@@ -214,7 +214,7 @@ def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
         work()
     except Exception as error:  # of SQLAlchemy, Prefect or MLflow; the other stores are cleaned
         log.warning("%s could not be cleaned", store.name, exc_info=True)
-        return [f"{store.name} in {store.path}: {str(error).rstrip('.')}. The next cleaning continues."]
+        return [f"{store.name} in {store.path}: {reason_of(error)} The next cleaning continues."]
     return []
 
 

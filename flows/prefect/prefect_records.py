@@ -29,6 +29,7 @@ class PrefectRecords(SqliteStore):
     def remove(self, retention: Retention) -> None:
         """Remove old flow runs and events."""
         if self.path.exists():
+            self.holding(retention)  # raises one short error for a damaged file: Prefect prints a traceback
             now = datetime.datetime.now(datetime.UTC)
             asyncio.run(_vacuum(self.path, max(now - retention.cutoff, _MIN_AGE)))
 

@@ -68,8 +68,9 @@ class Timetable:
 
 
 def name_of(scheduled: datetime.datetime) -> str:
-    """Return the name of the nightly run of a scheduled time."""
-    return f"{scheduled.astimezone(datetime.UTC):%Y-%m-%dT%H:%MZ}"
+    """Return the name of the nightly run of a scheduled time, with the second unless it is the first."""
+    at = scheduled.astimezone(datetime.UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}" if at.second else f"{at:%Y-%m-%dT%H:%MZ}"
 
 
 async def read_timetable(before: Sequence[Night], name: str) -> Timetable:

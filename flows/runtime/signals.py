@@ -109,6 +109,10 @@ class _LogFile(RotatingFileHandler):
         with suppress(OSError):  # the handler opens the file outside of what `raiseExceptions` covers
             super().emit(record)
 
+    def close(self) -> None:
+        with suppress(OSError):  # of a line that is not on the disk yet
+            super().close()
+
 
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:

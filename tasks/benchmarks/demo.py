@@ -288,5 +288,5 @@ def _is_current(folder: Path, stamp: str) -> bool:
         return manifest["stamp"] == stamp and all(
             (folder / name).stat().st_size == size for name, size in manifest["sizes"].items()
         )
-    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return False

@@ -1,13 +1,12 @@
 """Records of a nightly run: its evaluations, each with score, comparison, trend and verdict, and whether it failed."""
 
 import datetime
+import hashlib
 import json
-from collections import Counter
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
 from pathlib import Path
-from statistics import NormalDist, median
 from typing import Any, Literal
 
 from pydantic import ValidationError, computed_field
@@ -22,56 +21,11 @@ from tasks.results.warehouse.runs import LATEST, MAX_LISTED
 from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.scores import Accuracy, Score
-from tasks.scoring.significance import PairedTest, holm_of_known
+from tasks.scoring.significance import PairedTest, Trend, holm_of_known
 from tasks.settings.choices import Gate, Keep
 from tasks.settings.home import Home
 
-MIN_SCORES = 7
-"""Scores that a test needs: of fewer, the normal approximation of its p-value is poor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """The trend of successive scores."""
-
-    scores: int  # how many there are
-    slope: float  # Sen's slope, as a share per score: the median of the slopes between all pairs
-    p_value: float  # one-sided Mann-Kendall test that the scores do not decline
-
-    @property
-    def change(self) -> float:
-        """What the slope makes from the first score to the last, as a share."""
-        return self.slope * (self.scores - 1)
-
-
-def trend_of(scores: Sequence[float]) -> Trend | None:
-    """Return the trend of successive scores, the oldest first; None of fewer than MIN_SCORES.
-
-    The test (Mann, 1945; Kendall, 1975) counts the pairs in which the later score is lower, so one bad score does not
-    make a trend; its one-sided p-value is the normal approximation with the corrections for continuity and ties, 1.0
-    where no more pairs fall than rise. The slope is Sen's (1968).
-
-    >>> trend = trend_of([0.60, 0.61, 0.59, 0.60, 0.57, 0.58, 0.56, 0.55])
-    >>> round(trend.slope, 4), round(trend.p_value, 4)
-    (-0.0075, 0.0063)
-    """
-    count = len(scores)
-    if count < MIN_SCORES:
-        return None
-    pairs = [(later, earlier) for later in range(count) for earlier in range(later)]
-    rises = sum(scores[later] > scores[earlier] for later, earlier in pairs)
-    falls = sum(scores[later] < scores[earlier] for later, earlier in pairs)
-    ties = Counter(scores).values()
-    variance = (_variance_times_18(count) - sum(map(_variance_times_18, ties))) / 18
-    p_value = NormalDist().cdf((rises - falls + 1) / sqrt(variance)) if rises < falls else 1.0
-    slope = median((scores[later] - scores[earlier]) / (later - earlier) for later, earlier in pairs)
-    return Trend(count, slope, p_value)
-
-
-def _variance_times_18(count: int) -> int:
-    """Return 18 times the variance of the difference of rising and falling pairs of `count` scores without ties."""
-    return count * (count - 1) * (2 * count + 5)
-
+log = logging.getLogger(__name__)
 
 NightVerdict = Literal[
     "regression",
@@ -245,6 +199,8 @@ BRIEF_FIELDS = {
 }  # fmt: skip
 """Fields of a night in a list of nights."""
 MAX_MISSED = 7
+MAX_NAME = 50
+"""Characters of a night's name that the name of its file has at most; one may be four bytes."""
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
 """Characters of a problem that the verdict repeats."""
@@ -438,8 +394,13 @@ def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
 
 
 def file_of(home: Home, name: str) -> Path:
-    """Return the file of a nightly run; characters that not every file system accepts are replaced."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    """Return the file of a nightly run; characters that not every file system accepts are replaced.
+
+    If that could be the file of another name as well, or the name is long, a part of the name's sha256 is added.
+    """
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:MAX_NAME]
+    if safe != name.replace(":", "-"):
+        safe = f"{safe}-{hashlib.sha256(storable(name).encode()).hexdigest()[:8]}"
     return home.nights / f"{safe}.json"
 
 
@@ -456,15 +417,20 @@ def read(file: Path) -> Night:
         night: Night = adapter_of(Night).validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
         raise DataError(
-            f"The nightly run {file} cannot be read ({first_problem(error)}): it is damaged, or another "
-            "release wrote it. Move it away to go on without it."
+            f"The nightly run {file} cannot be read ({first_problem(error)}): it is damaged, or another release wrote "
+            "it. Move it away or restore it. Until then it is left out, and a run it found worse may be a baseline."
         ) from error
     return night
 
 
 def all_nights(home: Home) -> tuple[Night, ...]:
-    """Read all nightly runs, the latest first."""
-    nights = [read(file) for file in home.nights.glob("*.json")]
+    """Read all nightly runs, the latest first; say which cannot be read."""
+    nights = []
+    for file in home.nights.glob("*.json"):
+        try:
+            nights.append(read(file))
+        except DataError as error:
+            log.warning("%s", error)
     return tuple(sorted(nights, key=lambda night: (night.started, night.name), reverse=True))
 
 

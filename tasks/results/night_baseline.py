@@ -14,7 +14,7 @@ from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, Flip
-from tasks.results.night import Earlier, Night, NightEntry, Past, Trend, trend_of
+from tasks.results.night import Earlier, Night, NightEntry, Past
 from tasks.results.noise import measured_noise
 from tasks.results.run_record import (
     DATABASES_CHANGED,
@@ -31,7 +31,7 @@ from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models
 from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, StageScore
-from tasks.scoring.significance import PairedTest, compare_runs
+from tasks.scoring.significance import PairedTest, Trend, compare_runs, trend_of
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -328,12 +328,14 @@ class WarehouseRows(FolderStore):
         The lock on the old file is held meanwhile; a process that opens the old file at that moment finds it replaced
         (`WarehouseFile`).
         """
-        draft = self.path.with_name(f"{self.path.name}.rewriting")
-        for leftover in (draft, draft.with_name(f"{draft.name}.wal")):  # of a process that was killed
-            leftover.unlink(missing_ok=True)
         if not self.path.exists():
             return
-        with WarehouseFile(self.path).exclusive() as connection:
+        draft = self.path.with_name(f"{self.path.name}.rewriting")
+        with ExitStack() as stack:
+            for file in (draft, draft.with_name(f"{draft.name}.wal")):
+                file.unlink(missing_ok=True)  # of a process that was killed
+                stack.callback(file.unlink, missing_ok=True)  # on a full disk, the draft is not finished
+            connection = stack.enter_context(WarehouseFile(self.path).exclusive())
             connection.execute("CHECKPOINT")
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"

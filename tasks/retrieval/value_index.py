@@ -334,7 +334,7 @@ class DatabaseValues:
         def ask() -> Mapping[ColumnName, tuple[Value, ...]]:
             try:
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
                 _open_index.cache_clear()  # otherwise the next search would use the open index

@@ -1,8 +1,13 @@
-"""Two runs on the same questions: is one better (exact McNemar test, paired bootstrap), is B not worse by a margin."""
+"""Two runs on the same questions: is one better (exact McNemar test, paired bootstrap), is B not worse by a margin.
 
+Successive scores: do they decline (Mann-Kendall test).
+"""
+
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from math import sqrt
+from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import computed_field
@@ -18,6 +23,8 @@ LEVEL = 0.05
 """Default significance level of tests."""
 SAMPLES = 10_000
 """Samples of the bootstrap, which are the same for the same numbers."""
+MIN_SCORES = 7
+"""Scores that a test needs: of fewer, the normal approximation of its p-value is poor."""
 _GRID = 64
 """Rates of fixed questions at which the maximum of the p-value is searched, and again around the highest."""
 _PRECISION = 1e-4
@@ -418,3 +425,46 @@ def _most_broken(
         reached = tango_score(fixes, np.maximum(middle, 0), questions, margin) >= observed - tolerance
         low, high = np.where(reached, middle, low), np.where(reached, high, middle - 1)
     return low
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The trend of successive scores."""
+
+    scores: int  # how many there are
+    slope: float  # Sen's slope, as a share per score: the median of the slopes between all pairs
+    p_value: float  # one-sided Mann-Kendall test that the scores do not decline
+
+    @property
+    def change(self) -> float:
+        """What the slope makes from the first score to the last, as a share."""
+        return self.slope * (self.scores - 1)
+
+
+def trend_of(scores: Sequence[float]) -> Trend | None:
+    """Return the trend of successive scores, the oldest first; None of fewer than MIN_SCORES.
+
+    The test (Mann, 1945; Kendall, 1975) counts the pairs in which the later score is lower, so one bad score does not
+    make a trend; its one-sided p-value is the normal approximation with the corrections for continuity and ties, 1.0
+    where no more pairs fall than rise. The slope is Sen's (1968).
+
+    >>> trend = trend_of([0.60, 0.61, 0.59, 0.60, 0.57, 0.58, 0.56, 0.55])
+    >>> round(trend.slope, 4), round(trend.p_value, 4)
+    (-0.0075, 0.0063)
+    """
+    count = len(scores)
+    if count < MIN_SCORES:
+        return None
+    pairs = [(later, earlier) for later in range(count) for earlier in range(later)]
+    rises = sum(scores[later] > scores[earlier] for later, earlier in pairs)
+    falls = sum(scores[later] < scores[earlier] for later, earlier in pairs)
+    ties = Counter(scores).values()
+    variance = (_variance_times_18(count) - sum(map(_variance_times_18, ties))) / 18
+    p_value = NormalDist().cdf((rises - falls + 1) / sqrt(variance)) if rises < falls else 1.0
+    slope = median((scores[later] - scores[earlier]) / (later - earlier) for later, earlier in pairs)
+    return Trend(count, slope, p_value)
+
+
+def _variance_times_18(count: int) -> int:
+    """Return 18 times the variance of the difference of rising and falling pairs of `count` scores without ties."""
+    return count * (count - 1) * (2 * count + 5)

@@ -25,9 +25,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tasks.results.night import AMBER, WORSE, NightEntry, judge, trend_of
+from tasks.results.night import AMBER, WORSE, NightEntry, judge
 from tasks.results.noise import MeasuredNoise, measured_rate
-from tasks.scoring.significance import compare_runs
+from tasks.scoring.significance import compare_runs, trend_of
 from tasks.settings.choices import Gate
 
 GATE = Gate()

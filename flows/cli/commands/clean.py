@@ -78,6 +78,7 @@ class Clean(options.Output):
             in_words,
             open_folder,
         )
+        from flows.runtime.signals import logging_to
         from tasks.results.run_record import json_of
         from tasks.settings.choices import Keep, age
 
@@ -95,7 +96,8 @@ class Clean(options.Output):
             )
         if not self.yes and not self._confirm(folder, holdings):
             return 0
-        cleaned = clean(folder, lambda text: click.echo(text, err=True))
+        with logging_to(self.read_folder):
+            cleaned = clean(folder, lambda text: click.echo(text, err=True))
         result = {
             "before_bytes": cleaned.before,
             "after_bytes": cleaned.after,

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
@@ -56,6 +57,8 @@ class Init(options.Output):
         except FileExistsError:
             raise ConfigurationError(f"{self.file} exists. Name another file, or edit it.") from None
         except OSError as error:
+            with suppress(OSError):
+                self.file.unlink()  # on a full disk it is empty, and would be refused the next time
             raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}.") from None
         text = f"Written to {self.file}. Edit it, then: crosscheck nights deploy"
         self.emit({"file": str(self.file)}, text)

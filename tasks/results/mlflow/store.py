@@ -117,7 +117,7 @@ def is_known(path: Path, experiment: str = "") -> bool:
         return path.parent.is_dir()  # the store can be created
     version_now = _store_version(path, experiment)
     try:
-        return bool(version_now) and _marker_file(path).read_text(encoding="utf-8") == version_now
+        return bool(version_now) and _marker_file(path).read_bytes() == version_now.encode()
     except OSError:
         return False
 
@@ -188,9 +188,13 @@ class Store:
         import_mlflow()
         from mlflow import MlflowClient
 
-        if self.sqlite_file is not None and not self.sqlite_file.exists():
-            create_store(self.sqlite_file)
-            remember(self.sqlite_file)
+        if self.sqlite_file is not None:
+            if not self.sqlite_file.exists():
+                create_store(self.sqlite_file)
+                remember(self.sqlite_file)
+            # fails at once if the file is no database or cannot be opened: MLflow would try for a hundred seconds
+            with closing(sqlite3.connect(self.sqlite_file)) as file:
+                file.execute("SELECT count(*) FROM sqlite_master")
         return MlflowClient(tracking_uri=self.uri)
 
 
@@ -211,10 +215,6 @@ def check(store: Store) -> None:
     if store.artifacts is None:  # it is named in the environment
         cure = "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
     try:
-        if store.sqlite_file and store.sqlite_file.exists():
-            # fails at once if the file is no database: MLflow would try for a hundred seconds
-            with closing(sqlite3.connect(store.sqlite_file)) as file:
-                file.execute("SELECT count(*) FROM sqlite_master")
         with http_limits(retries=1, seconds=10):
             store.client().search_experiments(max_results=1)
     except Exception as error:

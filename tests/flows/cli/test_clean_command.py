@@ -22,7 +22,10 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Keep
 from tasks.settings.home import Home
 from tests.flows.cli.old_folder import OLD, ROWS, YOUNG, make_folder, run_id
+from tests.support.disk import Disk, disk
 from tests.support.in_process import run
+
+__all__ = ["disk"]
 
 pytestmark = pytest.mark.slow
 
@@ -220,6 +223,37 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_counted(home: H
     found = status()
     assert found["stage results"]["note"].startswith("It cannot be read: ")
     assert found["verdicts"]["counts"] == {"verdicts": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"no database" * 100, "file is not"), (b"", "no such table")]
+)
+def test_a_damaged_database_of_prefect_is_one_sentence_and_the_other_stores_are_cleaned(
+    home: Home, content: bytes, problem: str
+) -> None:
+    records = home.prefect / "prefect.db"
+    records.parent.mkdir()
+    records.write_bytes(content)
+    cleaned = run("clean", *KEEP, "--yes")
+    said = cleaned.out.replace("\n", " ")
+    assert cleaned.code == 3 and f"Prefect in {records}: {problem}" in said and "sqlalche.me" not in said
+    assert said.count("next cleaning") == 1 and traces(home) == {run_id(YOUNG)}
+    assert "Traceback" in (home.path / "crosscheck.log").read_text(encoding="utf-8"), "not on the terminal"
+
+
+def test_a_cleaning_on_a_full_disk_ends_in_sentences_and_leaves_no_draft(
+    made: Home, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(disk.folder / "home")
+    shutil.copytree(made.path, home.path)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home.path))
+    with disk.full():
+        cleaned = run("clean", *KEEP, "--rows", "--yes", "--json")
+    assert cleaned.code == 3 and cleaned.json["problems"], cleaned.err
+    assert all("\n" not in problem and "[SQL" not in problem for problem in cleaned.json["problems"])
+    assert list(home.path.glob("*.rewriting*")) == []
+    assert run("clean", *KEEP, "--rows", "--yes").code == 0
+    assert len(Warehouse(home.warehouse).read_run(run_id(YOUNG)).rows) == 12
 
 
 def test_without_older_runs_nothing_is_said_of_them(tmp_path: Path) -> None:

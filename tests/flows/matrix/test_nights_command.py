@@ -1,11 +1,13 @@
 """`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
 
+import datetime
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -26,15 +28,18 @@ from flows.evaluate.deployment import (
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
-from flows.prefect.schedule import read_status
+from flows.prefect.schedule import name_of, read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
+from tests.support.disk import Disk, disk
 from tests.support.http_server import refusing_server
 from tests.support.schedule import ask
+
+__all__ = ["disk"]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -189,6 +194,23 @@ async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_
     monkeypatch.setenv("CROSSCHECK_HOME", "mine")
     use_deployed_home()
     assert os.environ["CROSSCHECK_HOME"] == "mine"
+
+
+def test_a_file_that_could_not_be_written_is_not_there(
+    disk: Disk, run_here: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(disk.folder)
+    with disk.full():
+        run_here("nights", "init").assert_refused("nights.yaml cannot be written: No space left on device.")
+    assert run_here("nights", "init").code == 0
+
+
+def test_nights_that_are_started_by_hand_within_a_minute_have_names_of_their_own() -> None:
+    scheduled = datetime.datetime(2026, 11, 21, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    by_hand = [scheduled + datetime.timedelta(seconds=seconds) for seconds in (0, 17.5, 18.5)]
+    assert [name_of(start) for start in by_hand] == [
+        "2026-11-21T01:30Z", "2026-11-21T01:30:17Z", "2026-11-21T01:30:18Z",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

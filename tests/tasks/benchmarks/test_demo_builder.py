@@ -110,6 +110,8 @@ def test_a_half_built_folder_and_a_copy_that_lost_a_file_and_one_of_other_source
     (target / name).unlink()
     build_demo(target, sources=sources)
     assert (target / name).stat().st_size > 1000
+    (target / "built.json").write_bytes(b"\xff")
+    build_demo(target, sources=sources)
     edit(sources / SMALL / "questions.yaml", b"Linguistics", b"Physics")
     build_demo(target, sources=sources)
     assert b"founded FROM department WHERE name = 'Physics'" in (target / "dev.json").read_bytes()

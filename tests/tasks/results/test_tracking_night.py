@@ -17,16 +17,13 @@ from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import costs_table, night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
-    MIN_SCORES,
     Earlier,
     Night,
-    Trend,
     all_nights,
     file_of,
     find_night,
     judge,
     read,
-    trend_of,
     write,
 )
 from tasks.results.night_baseline import (
@@ -46,6 +43,7 @@ from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.cost import Cost
 from tasks.scoring.scores import Accuracy
+from tasks.scoring.significance import MIN_SCORES, Trend, trend_of
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
@@ -401,6 +399,31 @@ def test_nights_are_read_the_latest_first_from_their_folder_alone(tmp_path: Path
     assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
     assert all_nights(Home(tmp_path / "elsewhere")) == ()
     assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
+    assert file_of(Home(tmp_path), "2026-11-21T01:30Z").name == "2026-11-21T01-30Z.json"
+
+
+def test_a_night_whose_file_cannot_be_read_is_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path)
+    for night in nights("c", "b", "a"):
+        write(night, home)
+    file_of(home, "a").write_bytes(b"")
+    file_of(home, "b").unlink()
+    file_of(home, "b").symlink_to("b.json")
+    (home.nights / "d.json").mkdir()
+    assert [night.name for night in all_nights(home)] == ["c"]
+    told = sorted(record.getMessage() for record in caplog.records)
+    for name, line in zip("abd", told, strict=True):
+        assert f"{name}.json cannot be read" in line and "it is left out" in line and "\n" not in line
+
+
+def test_each_night_has_a_file_of_its_own_whatever_its_name(tmp_path: Path) -> None:
+    hiragana = "\N{HIRAGANA LETTER A}" * 90
+    names = ["a-b", "a/b", "a b", "a\nb", "../b", "\N{PILE OF POO}", "\ud800", "x" * 300, "x" * 301, hiragana]
+    for night in nights(*names):
+        write(night, Home(tmp_path))
+    assert len(list((tmp_path / "nights").iterdir())) == len(names)
 
 
 def test_a_night_on_a_full_disk_leaves_the_earlier_ones_readable(disk: Disk) -> None:

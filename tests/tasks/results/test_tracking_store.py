@@ -257,6 +257,9 @@ def test_a_store_is_known_once_it_was_opened_until_mlflow_or_its_tables_change(
     remember(tables)
     assert is_known(tables) and is_known(tables, "crosscheck/demo") and is_known(tables, "crosscheck/new")
     assert not is_known(tables, "crosscheck/gone")
+    tables.with_name(f"{tables.name}.checked").write_bytes(b"\xff")
+    assert not is_known(tables)
+    remember(tables)
     with monkeypatch.context() as patch:
         patch.setattr(mlflow_store, "version", lambda name: "another")
         assert not is_known(tables)
@@ -271,3 +274,15 @@ def test_a_store_that_will_be_made_is_known_and_one_that_is_damaged_is_not(tmp_p
     (tmp_path / "mlflow.db").write_bytes(b"no database")
     remember(tmp_path / "mlflow.db")
     assert not is_known(tmp_path / "mlflow.db")
+
+
+def test_a_store_that_cannot_be_opened_is_given_up_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    for name, reason in (
+        ("folder.db", "unable to open database file."),
+        ("text.db", "file is not a database."),
+    ):
+        (tmp_path / name).mkdir() if name == "folder.db" else (tmp_path / name).write_text("text " * 100)
+        store = Store(f"sqlite:///{tmp_path / name}")
+        assert attempt(store, lambda client: client.search_experiments()) == reason
+    assert time.monotonic() - started < 30, "MLflow would try for a hundred seconds"

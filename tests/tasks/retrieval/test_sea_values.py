@@ -268,6 +268,12 @@ async def test_damage_that_a_question_meets_has_the_index_built_again(
     (tmp_path / "elsewhere").mkdir()
     assert await moved.retrieve("Los Angeles?", 2, 1000) == expected
     assert path.read_bytes() != content[:100] + b"\xff" * (len(content) - 100)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE place SET first = '[\"Los'")
+    (tmp_path / "beside").mkdir()
+    assert (
+        await DatabaseValues(school, tmp_path / "beside" / "..").retrieve("Los Angeles?", 2, 1000) == expected
+    )
 
 
 def test_sqlite_without_fts5_is_said(
