@@ -87,6 +87,26 @@ def test_a_view_has_columns_with_types_and_neither_samples_nor_values(engine: st
     assert found[ColumnName("shop", "size")] == (3,) and ColumnName("large", "size") not in found
 
 
+def test_every_table_and_column_of_mariadb_is_shown(tmp_path: Path) -> None:
+    tables = (
+        "CREATE TABLE price (item INT, secret INT INVISIBLE, amount INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO price (item, secret, amount) VALUES (1, 2, 3)",
+        "CREATE TABLE Pair (a INT, b INT, PRIMARY KEY (a, b))",
+        "CREATE TABLE pair (c INT, d INT, PRIMARY KEY (c, d))",
+        "CREATE TABLE more (c INT, d INT, FOREIGN KEY (c, d) REFERENCES pair (c, d))",
+    )
+    with database_on("mysql", tmp_path, *tables) as url:
+        schema = open_database(locate(url), "shop").schema
+    found = {table.name: table for table in schema.tables}
+    assert [(c.name, c.samples) for c in found["price"].columns] == [
+        ("item", (1,)),
+        ("secret", (2,)),
+        ("amount", (3,)),
+    ]
+    assert (found["Pair"].primary_key, found["pair"].primary_key) == (("a", "b"), ("c", "d"))
+    assert [(key.parent, key.parent_columns) for key in schema.foreign_keys] == [("pair", ("c", "d"))]
+
+
 ITEMS = (
     "CREATE TABLE item (id INTEGER, name VARCHAR(50), price DOUBLE PRECISION)",
     "INSERT INTO item VALUES (1, 'cup', 2.5), (2, 'Cap', 12), (-7, 'pot', 3.75)",
