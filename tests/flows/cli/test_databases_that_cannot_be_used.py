@@ -130,6 +130,10 @@ def test_every_gold_of_a_question_is_translated(shop: Shop, tmp_path: Path) -> N
         answers.write_text(json.dumps({"1": right}), encoding="utf-8")
         scored = run("score", *shop.benchmark, "--predictions", str(answers), *settings, "--json")
         assert scored.json["correct"] == 1, scored.err
+        remark = run("show", "latest", "1", "--json").json["results_remark"]
+        assert remark.startswith(
+            "The results differ, and the answer is right: the question has further gold SQL"
+        )
 
 
 def test_answers_are_translated_where_that_is_asked_for_and_counted(shop: Shop, tmp_path: Path) -> None:
