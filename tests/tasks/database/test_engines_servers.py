@@ -107,6 +107,20 @@ def test_every_table_and_column_of_mariadb_is_shown(tmp_path: Path) -> None:
     assert [(key.parent, key.parent_columns) for key in schema.foreign_keys] == [("pair", ("c", "d"))]
 
 
+def test_what_a_role_of_postgresql_can_read_is_shown(tmp_path: Path) -> None:
+    tables = (
+        "CREATE TABLE person (id INT, wage INT, name TEXT)",
+        "INSERT INTO person VALUES (1, 2, 'Ann')",
+        "CREATE MATERIALIZED VIEW later AS SELECT id FROM person WITH NO DATA",
+    )
+    with database_on("postgresql", tmp_path, *tables) as url:
+        reader = reader_of(url)
+        postgres.execute(owned(url), f"REVOKE SELECT ON person FROM {reader}")
+        postgres.execute(owned(url), f"GRANT SELECT (id, name) ON person TO {reader}")
+        (person,) = open_database(locate(url), "staff").schema.tables
+    assert [(column.name, column.samples) for column in person.columns] == [("id", (1,)), ("name", ("Ann",))]
+
+
 ITEMS = (
     "CREATE TABLE item (id INTEGER, name VARCHAR(50), price DOUBLE PRECISION)",
     "INSERT INTO item VALUES (1, 'cup', 2.5), (2, 'Cap', 12), (-7, 'pot', 3.75)",
