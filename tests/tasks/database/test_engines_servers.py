@@ -135,6 +135,7 @@ TRANSLATED = (
     "SELECT SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) * 100 / 3, 1 / 0 FROM item",
     "SELECT SUBSTR(name, -2), SUBSTR(name, -3, 2), SUBSTR(name, 2) FROM item",
     "SELECT i.id / 2.0, AVG(id) / 2, i.id / 2, (i.id - 1) / 3 / 2 FROM item AS i GROUP BY id",
+    "WITH X AS (SELECT ITEM.id FROM Item) SELECT T1.*, x.id FROM iTEM AS t1 JOIN x ON T1.id = X.ID",
 )
 
 
