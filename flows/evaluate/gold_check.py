@@ -173,7 +173,7 @@ async def _differing(
 
     async def differs(check: GoldCheck) -> bool:
         sqls = (
-            (originals[check.database_id], benchmark.written_gold[check.id]),
+            (originals[check.database_id], benchmark.written_gold[check.id][0]),
             (databases[check.database_id], check.sql),
         )
         original, translated = [

@@ -262,33 +262,42 @@ async def _execute(
                 return replace(view, problem=str(error))
             causes = classify(score, view.record.rule, database.schema)
             executed = replace(view, causes=causes, predicted=predicted, gold=gold)
-            return replace(executed, remark=_remark(executed, database.dialect))
+            return replace(executed, remark=_remark(executed, benchmark, database.dialect))
 
         return await for_each(views, execute, progress, "Executed prediction and gold of question {}")
 
 
-def _remark(view: QuestionView, dialect: str) -> str:
-    """Explain a verdict that the displayed results contradict: the rule compares the queries without DISTINCT."""
-    rule = RULES[view.record.rule]
+def _remark(view: QuestionView, benchmark: Benchmark, dialect: str) -> str:
+    """Explain a verdict that the displayed results contradict, if DISTINCT, further golds or databases are why."""
+    rule, question = RULES[view.record.rule], view.score.question
     predicted, gold = view.predicted, view.gold
-    if not (rule.strips_distinct and view.score.executable):
-        return ""
-    if not (predicted and gold and predicted.ok and gold.ok):
-        return ""
-    sqls = (view.score.outcome.sql or "", view.score.gold_sql)
-    if all(without_distinct(sql, dialect) == sql for sql in sqls):
+    if not (view.score.executable and predicted and gold and predicted.ok and gold.ok):
         return ""
     same_size = gold.row_count == predicted.row_count
-    if same_size and any(len(result.rows) != result.row_count for result in (gold, predicted)):
+    complete = all(len(result.rows) == result.row_count for result in (gold, predicted))
+    if not complete and (same_size or not rule.strips_distinct):
         return ""  # the results were not read to their end, so they cannot be compared
-    equal = same_size and rule.matches(gold.rows, predicted.rows, ordering(view.score.gold_sql, dialect))
+    order = ordering(view.score.gold_sql, dialect)
+    equal = complete and rule.matches(gold.rows, predicted.rows, order)
     if equal == view.right:
         return ""
     differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"
-    return (
-        f"Rule {view.record.rule} compares both queries without DISTINCT. With DISTINCT, as here, the results "
-        f"{differ}."
-    )
+    sqls = (view.score.outcome.sql or "", view.score.gold_sql)
+    reasons = []
+    if rule.strips_distinct and any(without_distinct(sql, dialect) != sql for sql in sqls):
+        reasons.append(
+            f"Rule {view.record.rule} compares both queries without DISTINCT. With DISTINCT, as here, the results "
+            f"{differ}."
+        )
+    if equal and benchmark.suite_paths(question.database_id):
+        reasons.append(
+            f"On this database the results {differ}: it has to be right on every database of the test suite."
+        )
+    if not equal and question.id in benchmark.further_gold:
+        reasons.append(
+            f"The results {differ}: the question has further gold SQL, and one right result is enough."
+        )
+    return " ".join(reasons)
 
 
 def _open_database(benchmark: Benchmark, name: str) -> Database:

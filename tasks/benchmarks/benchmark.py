@@ -21,6 +21,7 @@ from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration
 from tasks.core.registry import of_type
+from tasks.core.wording import counted
 from tasks.database.database import dialect_named, locate
 from tasks.database.engine import Engine, engine_of
 from tasks.database.location import Location
@@ -44,8 +45,8 @@ class Benchmark(Split):
     other_revision: tuple[str, ...] = ()
     # what was done where the gold SQL was translated into the databases' dialect; "" elsewhere
     translated: str = ""
-    # gold SQL by question id as the files have it
-    written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # gold SQL by question id as the files have it, of several the first one first
+    written_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     # answer keys beside the official one, in the order of the settings. For `tasks.scoring` only.
     keys: tuple[AnswerKey, ...] = ()
 
@@ -69,10 +70,10 @@ class Benchmark(Split):
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
         """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
-        further = chain.from_iterable(self.further_gold.values())
+        further = chain.from_iterable((*self.further_gold.values(), *self.written_gold.values()))
         entries = chain.from_iterable(key.entries.values() for key in self.keys)
         of_keys = chain.from_iterable(entry.sql for entry in entries)
-        sqls = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
+        sqls = (*self.gold.values(), *further, *of_keys)
         return frozenset(map(sql_fingerprint, sqls))
 
     @cached_property
@@ -247,18 +248,24 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
         )
     schemas = _schemas_with_types(benchmark)
     schema_of = {question.id: schemas.get(question.database_id) for question in benchmark.questions}
-    translations = {
-        question_id: transpile(sql, dialect, engine.dialect, schema_of.get(question_id))
-        for question_id, sql in gold.items()
+    written = {
+        question_id: (sql, *benchmark.further_gold.get(question_id, ())) for question_id, sql in gold.items()
     }
-    changed = sum(translation.changed for translation in translations.values())
+    translated_golds = {
+        question_id: tuple(
+            transpile(sql, dialect, engine.dialect, schema_of.get(question_id)) for sql in sqls
+        )
+        for question_id, sqls in written.items()
+    }
+    translations = [(question_id, each) for question_id, golds in translated_golds.items() for each in golds]
+    changed = sum(translation.changed for _, translation in translations)
     remarks = ""
-    if failed := [question_id for question_id, result in translations.items() if result.problem]:
+    if failed := [question_id for question_id, translation in translations if translation.problem]:
         remarks = f" {len(failed):,} could not be translated and are as they were: {', '.join(failed[:10])}."
-    if doubtful := [question_id for question_id, result in translations.items() if result.unknown_division]:
+    if doubtful := [question_id for question_id, translation in translations if translation.unknown_division]:
         remarks += (
-            f" {len(doubtful):,} divide values of which the schema does not say whether they are integers, and may "
-            f"have another result: {', '.join(doubtful[:10])}."
+            f" {counted(len(doubtful), 'gold', 'divides')} values of which the schema does not say whether they are "
+            f"integers, and may have another result: {', '.join(doubtful[:10])}."
         )
     note = (
         f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of "
@@ -267,8 +274,13 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
     )
     return replace(
         benchmark,
-        gold={question_id: translation.sql for question_id, translation in translations.items()},
-        written_gold=gold,
+        gold={question_id: golds[0].sql for question_id, golds in translated_golds.items()},
+        further_gold={
+            question_id: tuple(each.sql for each in golds[1:])
+            for question_id, golds in translated_golds.items()
+            if golds[1:]
+        },
+        written_gold=written,
         translated=note,
         notes=(note, *benchmark.notes),
     )

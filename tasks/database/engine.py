@@ -51,7 +51,7 @@ def schema_of(
     tables: Iterable[tuple[str, str | None, bool]],
     columns: Iterable[tuple[str, str, str, str | None]],
     keys: Iterable[tuple[str, Any, str, str | None, str | None]],
-    first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
+    first_rows: Callable[[Table], Iterable[tuple[Any, ...]]],
 ) -> Schema:
     """Return what a database says of itself in the rows of its catalog; views without columns are left out.
 
@@ -78,7 +78,7 @@ def schema_of(
             continue
         its_columns, primary_key = tuple(columns_of.get(name, ())), primary_keys.get(name, ())
         table = Table(name, its_columns, primary_key, comment or "", view=bool(is_view))
-        samples = () if is_view else map(plain_row, first_rows(name))
+        samples = () if is_view else map(plain_row, first_rows(table))
         schema_tables.append(table.with_rows(samples))
     return Schema(database_id, tuple(schema_tables), tuple(foreign_keys), dialect=dialect)
 

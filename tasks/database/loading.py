@@ -212,8 +212,10 @@ class _Source:
 
     def _add(self, table: Table) -> None:
         """Add a table to the metadata, with the types that its values need."""
-        foreign_keys = [key for key in self.schema.foreign_keys if key.table == table.name]
-        foreign_columns = set(chain.from_iterable(key.columns for key in foreign_keys))
+        keys = self.schema.foreign_keys
+        own_columns = [key.columns for key in keys if key.table == table.name]
+        referenced_columns = [key.parent_columns for key in keys if key.parent == table.name]
+        foreign_columns = set(chain.from_iterable((*own_columns, *referenced_columns)))
         columns: list[sa.Column[Any]] = []
         unfit_for_key = []
         for column in table.columns:
@@ -370,9 +372,10 @@ def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]
 
 
 def _add_foreign_keys(connection: "sa.Connection", source: _Source) -> None:
-    """Add the foreign keys that hold and are not there yet."""
+    """Add the foreign keys that hold and are not there yet; columns to which one points become a unique key."""
     is_mysql = connection.dialect.name == "mysql"
     inspector = sa.inspect(connection)
+    unique_keys = [list(table.primary_key.columns) for table in source.metadata.tables.values()]
     for key in source.foreign_keys():
         existing_keys = inspector.get_foreign_keys(key.table.name) if is_mysql else ()
         if any(existing["constrained_columns"] == key.column_keys for existing in existing_keys):
@@ -381,7 +384,11 @@ def _add_foreign_keys(connection: "sa.Connection", source: _Source) -> None:
         nested = nullcontext() if is_mysql else connection.begin_nested()
         try:
             with nested:
+                parents = [element.column for element in key.elements]
+                if parents not in unique_keys:
+                    connection.execute(sa.schema.AddConstraint(sa.UniqueConstraint(*parents)))
                 connection.execute(sa.schema.AddConstraint(key))
+                unique_keys.append(parents)
         except sa.exc.SQLAlchemyError:
             columns = ", ".join(key.column_keys)
             source.notes.append(

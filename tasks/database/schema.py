@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -172,14 +172,15 @@ class Schema:
         return replace(self, tables=tuple(replace(table, columns=columns(table)) for table in self.tables))
 
 
-def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[ForeignKey, ...]:
+def united(tables: Sequence[Table], *sources: Iterable[ForeignKey]) -> tuple[ForeignKey, ...]:
     """Return the keys of all sources, each once, spelled as the tables spell their names.
 
     Names are compared without case. A key that names no parent columns gets the parent's primary key. A key
     with a table or column that is absent is dropped. So is a single-column key that an earlier composite one
     already holds: benchmark files list composite keys column by column.
     """
-    by_name = {table.name.lower(): table for table in tables}
+    # a name as it is written has precedence: in PostgreSQL "Customer" and customer can be two tables
+    by_name = {table.name.lower(): table for table in tables} | {table.name: table for table in tables}
     kept: list[ForeignKey] = []
     covered: set[ForeignKey] = set()  # the kept keys, and the pairs of columns of composite ones as keys
     for key in chain.from_iterable(sources):
@@ -197,7 +198,7 @@ def united(tables: Iterable[Table], *sources: Iterable[ForeignKey]) -> tuple[For
 
 def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
     """Return a foreign key with the names as the tables spell them; None if one of them is not there."""
-    table, parent = by_name.get(key.table.lower()), by_name.get(key.parent.lower())
+    table, parent = (by_name.get(name) or by_name.get(name.lower()) for name in (key.table, key.parent))
     if table is None or parent is None:
         return None
     columns = _columns(table, key.columns)
@@ -209,6 +210,6 @@ def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
 
 def _columns(table: Table, names: Iterable[str]) -> tuple[str, ...] | None:
     """Return names of columns as the table spells them; None if one of them is not there."""
-    spelling = {column.name.lower(): column.name for column in table.columns}
-    spelled = tuple(spelling.get(name.lower()) for name in names)
+    spelling = {c.name.lower(): c.name for c in table.columns} | {c.name: c.name for c in table.columns}
+    spelled = tuple(spelling.get(name) or spelling.get(name.lower()) for name in names)
     return None if None in spelled else tuple(name for name in spelled if name is not None)

@@ -28,6 +28,8 @@ MAX_VALUE_CHARACTERS = 100
 BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 """Line ends and control characters."""
 
+_QUOTED = re.compile(r"""('[^']*'|"[^"]*")|[^'"]+""")
+"""A quoted part of a type, as group 1, or what is between such parts."""
 _WORD = re.compile(r"\w+")
 _EMPTY_WORDS = words_of(
     """
@@ -130,19 +132,22 @@ class SchemaView:
 def literal(value: Any, longest: int = MAX_VALUE_CHARACTERS) -> str:
     """Return a value as SQL would write it, on one line and cut to a readable length.
 
-    >>> literal("it's"), literal(None), literal(1.5), literal(b"abc")
-    ("'it''s'", 'NULL', '1.5', '<3 bytes>')
+    >>> literal("it's"), literal(None), literal(1.5), literal(b"abc"), literal((1, None))
+    ("'it''s'", 'NULL', '1.5', '<3 bytes>', '[1, NULL]')
     """
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
+    if isinstance(value, tuple):
+        return _cut(f"[{', '.join(literal(item, longest) for item in value[:longest])}]", longest)
     if not isinstance(value, str):
         return str(value)
-    text = BREAKS.sub(" ", value)
-    if len(text) > longest:
-        text = text[:longest] + "..."
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + _cut(BREAKS.sub(" ", value), longest).replace("'", "''") + "'"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "..."
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -267,7 +272,7 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool)
         yield f"{head}, {description}" if description else head
         yield "["
         for position, column in enumerate(table.columns, start=1):
-            parts = [f"{name(column.name)}:{' '.join(column.type.upper().split())}".rstrip(":")]
+            parts = [f"{name(column.name)}:{_upper(' '.join(column.type.split()))}".rstrip(":")]
             if column.name in table.primary_key:
                 parts.append("Primary Key")
             if descriptions and _sentence(column):
@@ -282,6 +287,15 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool)
         yield "【Foreign keys】"
         for key in keys:
             yield _equations(key, name, "=")
+
+
+def _upper(type_name: str) -> str:
+    """Return a type in upper case, the values of an enum and other quoted parts as they are.
+
+    >>> _upper("enum('Yes','no')")
+    "ENUM('Yes','no')"
+    """
+    return _QUOTED.sub(lambda part: part[1] or part[0].upper(), type_name)
 
 
 def _percent(share: float) -> str:

@@ -28,7 +28,7 @@ from tasks.database.engine import Connection, Cursor, Engine, QueryDeadline, Val
 from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
-from tasks.database.schema import Schema
+from tasks.database.schema import Schema, Table
 from tasks.database.server_gate import MysqlGate, PostgresqlGate
 
 CONNECT_S = 10
@@ -274,8 +274,10 @@ class ServerEngine(Engine):
         Views that no query can read have no columns, and are left out.
         """
 
-        def first_rows(table: str) -> Iterable[tuple[Any, ...]]:
-            sql = f"SELECT * FROM {quoted(table, self.dialect)} LIMIT {sample_rows}"
+        def first_rows(table: Table) -> Iterable[tuple[Any, ...]]:
+            # by name: `*` leaves out the invisible columns of MariaDB and MySQL
+            names = ", ".join(quoted(column.name, self.dialect) for column in table.columns)
+            sql = f"SELECT {names} FROM {quoted(table.name, self.dialect)} LIMIT {sample_rows}"
             return rows_of(connection, sql) if sample_rows else ()
 
         tables, columns, keys = (rows_of(connection, sql) for sql in (self.tables, self.columns, self.keys))

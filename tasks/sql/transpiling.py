@@ -106,6 +106,17 @@ def _kind(declared: str) -> Kind:
     return "real" if _REAL.search(declared) else ""
 
 
+def _spell_tables(tree: "exp.Expr", schema: Schema | None) -> None:
+    """Spell each table as its schema does, and each alias in one way, for a dialect that tells their case apart."""
+    aliases = [alias.this for alias in tree.find_all(exp.TableAlias)]
+    spelling = {alias.name.lower(): alias.name for alias in aliases if alias}
+    spelling |= {table.name.lower(): table.name for table in schema.tables} if schema else {}
+    qualifiers = [column.args.get("table") for column in tree.find_all(exp.Column)]
+    for name in (*aliases, *qualifiers, *(table.this for table in tree.find_all(exp.Table))):
+        if isinstance(name, exp.Identifier):
+            name.set("this", spelling.get(name.name.lower(), name.name))
+
+
 @dataclass(frozen=True, slots=True)
 class Transpiled:
     """A translated SQL."""
@@ -121,8 +132,9 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     """Translate a SQL from one dialect into another, both as sqlglot names them.
 
     A name that needs no quotes loses them where the target reads names without quotes in lower case. Where the schema
-    is known, text in double quotes that is no column, which SQLite reads as a text, becomes one. SQLite's LIKE, which
-    ignores case, its division of integers, and its casts of fractions to integers keep their results.
+    is known, text in double quotes that is no column, which SQLite reads as a text, becomes one, and tables are spelled
+    as in the schema where the target tells their case apart. SQLite's LIKE, which ignores case, its division of
+    integers, and its casts of fractions to integers keep their results.
 
     >>> transpile("SELECT IIF(`Age` > 9, 1, 0) FROM t", "sqlite", "postgres").sql
     'SELECT CASE WHEN age > 9 THEN 1 ELSE 0 END FROM t'
@@ -149,6 +161,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     if source == SQLITE:
         typed_division = Dialect.get_or_raise(target).TYPED_DIVISION
         unknown_division = keep_results(tree, schema, typed_division=typed_division)
+    if dialect_of(target).cased_names and not dialect_of(source).cased_names:
+        _spell_tables(tree, schema)
     for identifier in tree.find_all(exp.Identifier):
         # the target reads such a name in lower case where it has no quotes
         if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():

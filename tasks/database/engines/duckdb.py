@@ -386,7 +386,9 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,
-                first_rows=lambda name: rows_of(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {sample_rows}"),
+                first_rows=lambda table: rows_of(
+                    f"SELECT * FROM {quoted(table.name, DIALECT)} LIMIT {sample_rows}"
+                ),
             )
     except duckdb.Error as error:
         raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error

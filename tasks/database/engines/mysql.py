@@ -246,7 +246,8 @@ class _Mysql(ServerEngine):
     tables = """
 SELECT table_name, CASE table_type WHEN 'VIEW' THEN '' ELSE table_comment END, table_type = 'VIEW'
 FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'VIEW') ORDER BY table_type, table_name
+WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
+ORDER BY table_type = 'VIEW', table_name, BINARY table_name
 """
     columns = """
 SELECT table_name, column_name, column_type, column_comment FROM information_schema.columns
@@ -256,7 +257,7 @@ WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position
 SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
 FROM information_schema.key_column_usage
 WHERE table_schema = DATABASE() AND (constraint_name = 'PRIMARY' OR referenced_table_schema = DATABASE())
-ORDER BY table_name, constraint_name, ordinal_position
+ORDER BY table_name, BINARY table_name, constraint_name, ordinal_position
 """
     server_name = "the server"
     grants = (

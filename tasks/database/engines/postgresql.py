@@ -274,13 +274,14 @@ def gate_of(connection: "psycopg.Connection[Any]") -> PostgresqlGate:
     return PostgresqlGate(frozenset(functions), frozenset(name for (name,) in relations), attributes)
 
 
-# tables, partitioned ones without their parts, foreign tables, materialized views; then views but those of extensions
+# what the role may read: tables, partitioned ones without their parts, foreign tables, materialized views with content;
+# then views but those of extensions
 _LISTED = """
 WITH listed AS (
   SELECT c.oid, c.relname AS name, c.relkind = 'v' AS is_view
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT c.relispartition AND n.nspname = ANY (current_schemas(false))
-    AND has_table_privilege(c.oid, 'SELECT') AND pg_table_is_visible(c.oid)
+    AND c.relispopulated AND has_any_column_privilege(c.oid, 'SELECT') AND pg_table_is_visible(c.oid)
     AND (c.relkind <> 'v' OR NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'))
 )
 """
@@ -341,7 +342,8 @@ class _Postgresql(ServerEngine):
         _LISTED
         + """
 SELECT t.name, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
-FROM listed t JOIN pg_attribute a ON a.attrelid = t.oid WHERE a.attnum > 0 AND NOT a.attisdropped
+FROM listed t JOIN pg_attribute a ON a.attrelid = t.oid
+WHERE a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(t.oid, a.attnum, 'SELECT')
 ORDER BY t.oid, a.attnum
 """
     )

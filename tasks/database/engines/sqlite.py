@@ -34,7 +34,7 @@ from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STAT
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import SqlSession
-from tasks.database.schema import Schema
+from tasks.database.schema import Schema, Table
 from tasks.database.sqlite_files import read_only_uri, require_database, tolerant_text
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
@@ -135,9 +135,9 @@ def read_structure(session: SqlSession, database_id: str, sample_rows: int) -> S
     try:
         with open_file(path, session.limits) as connection:
 
-            def first_rows(table: str) -> list[tuple[Any, ...]]:
+            def first_rows(table: Table) -> list[tuple[Any, ...]]:
                 # NOT INDEXED: an index that covers the columns would give them in its own order
-                sql = f"SELECT * FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {sample_rows}"
+                sql = f"SELECT * FROM {quoted(table.name, SQLITE)} NOT INDEXED LIMIT {sample_rows}"
                 try:
                     return connection.execute(sql).fetchall()
                 except sqlite3.DataError:  # a value is too large

@@ -78,8 +78,8 @@ class Shop:
         )
         self.benchmark = ("--benchmark", str(folder / "shop.yaml"))
 
-    def ask(self, *golds: str) -> None:
-        """Have a question with each of these golds, numbered from 1."""
+    def ask(self, *golds: str | list[str]) -> None:
+        """Have a question with each of these golds, or lists of golds, numbered from 1."""
         questions = [
             {"question_id": place, "db_id": "shop", "question": "What?", "SQL": sql}
             for place, sql in enumerate(golds, 1)
@@ -119,6 +119,21 @@ def test_gold_of_another_dialect_is_refused_or_translated_and_said_to_be(shop: S
     said = "The gold SQL was translated from sqlite to duckdb by sqlglot; 1 of 1"
     assert translated.json["translated"].startswith(said)
     assert translated.json["engine"].startswith("DuckDB ")
+
+
+def test_every_gold_of_a_question_is_translated(shop: Shop, tmp_path: Path) -> None:
+    shop.load()
+    shop.ask(["SELECT 3", "SELECT IIF(1, COUNT(*), 0) FROM item", "SELECT COUNT(price) / 4 FROM item"])
+    settings = (*TRANSLATED, "--set", f"benchmark.url={shop.url}")
+    answers = tmp_path / "answers.json"
+    for right in ("SELECT 2", "SELECT 0"):
+        answers.write_text(json.dumps({"1": right}), encoding="utf-8")
+        scored = run("score", *shop.benchmark, "--predictions", str(answers), *settings, "--json")
+        assert scored.json["correct"] == 1, scored.err
+        remark = run("show", "latest", "1", "--json").json["results_remark"]
+        assert remark.startswith(
+            "The results differ, and the answer is right: the question has further gold SQL"
+        )
 
 
 def test_answers_are_translated_where_that_is_asked_for_and_counted(shop: Shop, tmp_path: Path) -> None:

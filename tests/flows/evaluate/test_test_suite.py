@@ -53,6 +53,9 @@ def test_all_databases_of_a_folder_must_agree_and_the_report_counts_them(
         "databases": {"shop": 3},
     }
     assert "Test suite: 3 databases for 1 database id (3 each); all must agree" in " ".join(ran.err.split())
+    remark = run("show", "latest", "0", "--json").json["results_remark"]
+    assert remark.startswith("On this database the results are equal, and the answer is wrong:")
+    assert run("show", "latest", "1", "--json").json["results_remark"] == ""
     alone = run(*score, "--set", "benchmark.test_suite=false")
     assert alone.json["correct"] == 2 and alone.json["metrics"]["test_suite"] is None
 

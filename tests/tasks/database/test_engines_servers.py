@@ -87,6 +87,40 @@ def test_a_view_has_columns_with_types_and_neither_samples_nor_values(engine: st
     assert found[ColumnName("shop", "size")] == (3,) and ColumnName("large", "size") not in found
 
 
+def test_every_table_and_column_of_mariadb_is_shown(tmp_path: Path) -> None:
+    tables = (
+        "CREATE TABLE price (item INT, secret INT INVISIBLE, amount INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO price (item, secret, amount) VALUES (1, 2, 3)",
+        "CREATE TABLE Pair (a INT, b INT, PRIMARY KEY (a, b))",
+        "CREATE TABLE pair (c INT, d INT, PRIMARY KEY (c, d))",
+        "CREATE TABLE more (c INT, d INT, FOREIGN KEY (c, d) REFERENCES pair (c, d))",
+    )
+    with database_on("mysql", tmp_path, *tables) as url:
+        schema = open_database(locate(url), "shop").schema
+    found = {table.name: table for table in schema.tables}
+    assert [(c.name, c.samples) for c in found["price"].columns] == [
+        ("item", (1,)),
+        ("secret", (2,)),
+        ("amount", (3,)),
+    ]
+    assert (found["Pair"].primary_key, found["pair"].primary_key) == (("a", "b"), ("c", "d"))
+    assert [(key.parent, key.parent_columns) for key in schema.foreign_keys] == [("pair", ("c", "d"))]
+
+
+def test_what_a_role_of_postgresql_can_read_is_shown(tmp_path: Path) -> None:
+    tables = (
+        "CREATE TABLE person (id INT, wage INT, name TEXT)",
+        "INSERT INTO person VALUES (1, 2, 'Ann')",
+        "CREATE MATERIALIZED VIEW later AS SELECT id FROM person WITH NO DATA",
+    )
+    with database_on("postgresql", tmp_path, *tables) as url:
+        reader = reader_of(url)
+        postgres.execute(owned(url), f"REVOKE SELECT ON person FROM {reader}")
+        postgres.execute(owned(url), f"GRANT SELECT (id, name) ON person TO {reader}")
+        (person,) = open_database(locate(url), "staff").schema.tables
+    assert [(column.name, column.samples) for column in person.columns] == [("id", (1,)), ("name", ("Ann",))]
+
+
 ITEMS = (
     "CREATE TABLE item (id INTEGER, name VARCHAR(50), price DOUBLE PRECISION)",
     "INSERT INTO item VALUES (1, 'cup', 2.5), (2, 'Cap', 12), (-7, 'pot', 3.75)",
@@ -101,6 +135,7 @@ TRANSLATED = (
     "SELECT SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) * 100 / 3, 1 / 0 FROM item",
     "SELECT SUBSTR(name, -2), SUBSTR(name, -3, 2), SUBSTR(name, 2) FROM item",
     "SELECT i.id / 2.0, AVG(id) / 2, i.id / 2, (i.id - 1) / 3 / 2 FROM item AS i GROUP BY id",
+    "WITH X AS (SELECT ITEM.id FROM Item) SELECT T1.*, x.id FROM iTEM AS t1 JOIN x ON T1.id = X.ID",
 )
 
 

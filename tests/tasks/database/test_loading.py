@@ -186,6 +186,21 @@ def test_keys_that_hold_are_copied_and_a_whole_copy_not_made_again(shop: Databas
         assert [note for note in done.notes if "foreign key odd (d) to town" in note]
 
 
+@pytest.mark.parametrize("target", ["postgresql", "mysql"], indirect=True)
+def test_keys_to_unique_columns_are_copied(target: Location, build_database: Build, tmp_path: Path) -> None:
+    player = "id INTEGER PRIMARY KEY, code TEXT UNIQUE, team INT, place INT, UNIQUE (team, place)"
+    goal = "code TEXT REFERENCES player (code), helper TEXT REFERENCES player (code), team INT, place INT"
+    source = build_database(
+        tmp_path / "game.sqlite",
+        f"""CREATE TABLE player ({player});
+        CREATE TABLE goal ({goal}, FOREIGN KEY (team, place) REFERENCES player (team, place));
+        INSERT INTO player VALUES (1, 'a', 1, 1), (2, 'b', 1, 2), (3, NULL, NULL, 1);
+        INSERT INTO goal VALUES ('a', 'b', 1, 2), ('a', NULL, NULL, NULL);""",
+    )
+    assert copy_database(source, target).notes == ()
+    assert set(open_database(target, "game").schema.foreign_keys) == set(source.schema.foreign_keys)
+
+
 def test_tables_of_others_and_incomplete_copies_are_never_touched(shop: Database, target: Location) -> None:
     execute: Callable[[str], object] = {
         "duckdb": lambda sql: on_duckdb(target, sql),

@@ -10,7 +10,7 @@ import pytest
 from tasks.backbone.offline.prompt import read_schema
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.database import open_database
-from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
 from tasks.database.schema_text import PromptParts, SchemaView, literal
 from tasks.settings.pipeline import PromptSettings, SchemaFormat
 from tasks.stages.stage import identity
@@ -243,3 +243,32 @@ def test_an_example_is_shown_whole_or_not_at_all() -> None:
     schema = table(Column("a", "TEXT", samples=("x" * 150, "y" * 201)))
     parts = render(schema, "values", sample_rows=2, descriptions=False, longest_value=200)
     assert parts.schema == f"`t`(`a`: '{'x' * 150}')"
+
+
+def test_lists_are_cut_and_quoted_parts_of_types_keep_their_case() -> None:
+    columns = (
+        Column("state", "enum('Open', 'on hold')", samples=("Open",)),
+        Column("vector", "FLOAT[768]", samples=((0.25,) * 768, ("a", None))),
+    )
+    view = SchemaView(
+        Schema("d", (Table("t", columns),), dialect="duckdb"),
+        PromptSettings(schema_format="m_schema", sample_rows=2),
+    )
+    lines = view.render().schema.splitlines()
+    assert "(state:ENUM('Open', 'on hold'), Examples: ['Open'])," in lines
+    cut = ("[" + "0.25, " * 17)[:100] + "..."
+    assert f"(vector:FLOAT[768], Examples: [{cut}, ['a', NULL]])" in lines
+
+
+def test_a_key_points_to_the_table_and_the_column_that_it_spells() -> None:
+    columns = (Column("id"), Column("Id"))
+    tables = [
+        Table("Customer", columns, ("Id",)),
+        Table("customer", columns, ("id",)),
+        Table("bill", columns),
+    ]
+    keys = [
+        ForeignKey("bill", ("id",), "Customer", ("id",)),
+        ForeignKey("bill", ("Id",), "customer", ("Id",)),
+    ]
+    assert united(tables, keys) == tuple(keys)
