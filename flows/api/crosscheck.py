@@ -348,6 +348,7 @@ class Crosscheck(Results):
         from flows.runtime.signals import logging_to
         from tasks.settings.assemble import benchmark_settings
 
+        check_types(name=(name, str | None), trajectories=(trajectories, str | Path | None))
         chosen = benchmark_settings(str(benchmark), overrides(settings))
         agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
         agent_settings = ScoredAgent(

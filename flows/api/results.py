@@ -96,7 +96,7 @@ class Results:
     def _progress(self, title: str = "") -> Iterator[Progress]:
         from flows.runtime.progress import open_progress
 
-        if self.quiet:
+        if self.quiet or sys.stderr is None:  # it was closed when Python started
             yield Progress()
             return
         with open_progress(sys.stderr, title) as progress:
@@ -186,6 +186,7 @@ class Results:
         """
         from tasks.pages.plots import plot, save
 
+        check_types(kind=(kind, str), file=(file, str | Path | None))
         if columns not in (1, 2):
             raise ConfigurationError(f"columns={columns!r}: a figure takes 1 or 2 columns of a paper.")
         figure = plot([self._read(run) for run in runs], kind, columns)
