@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 964,
+    "flows/api": 997,
     "flows/cli": 4_684,
     "flows/evaluate": 7_166,
     "flows/matrix": 1_172,
@@ -20,16 +20,16 @@ BUDGETS = {
     "flows/runtime": 1_156,
     "tasks/backbone": 8_152,
     "tasks/benchmarks": 3_948,
-    "tasks/core": 1_498,
-    "tasks/database": 5_731,
+    "tasks/core": 1_509,
+    "tasks/database": 5_733,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
-    "tasks/results": 6_804,
+    "tasks/results": 6_805,
     "tasks/retrieval": 1_564,
-    "tasks/scoring": 5_357,
+    "tasks/scoring": 5_366,
     "tasks/settings": 2_170,
     "tasks/sql": 2_460,
-    "tasks/stages": 3_372,
+    "tasks/stages": 3_387,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 315

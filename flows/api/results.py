@@ -11,6 +11,7 @@ from flows.api.inputs import Settings, arguments_named, check_types, checked_map
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
 from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import KINDS, Kind, RunRecord
 from tasks.settings.home import Home, find_home
 
@@ -73,6 +74,7 @@ class Results:
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 
+        forget_changed_files()
         with arguments_named():
             choice = EvaluationChoice(
                 benchmark=str(benchmark),

@@ -161,6 +161,26 @@ def test_values_of_frames_and_arrays_are_taken_as_plain_ones(crosscheck: Crossch
     ]
 
 
+METRIC = """
+from crosscheck import Measurement, metric
+
+
+@metric("Mine", unit="calls")
+def mine(run):
+    return Measurement({})
+"""
+
+
+def test_a_file_of_ones_own_that_was_edited_is_read_again(crosscheck: Crosscheck, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    values = []
+    for text in ("1", "1 + 1"):
+        file.write_text(METRIC.format(text), encoding="utf-8")
+        run = crosscheck.score({1: "SELECT 1"}, settings={"benchmark.metrics": [f"{file}:mine"]})
+        values.append(run.metrics["mine"]["value"])
+    assert values == [1, 2]
+
+
 @pytest.mark.parametrize("closing", ["2>&-", "<&- >&- 2>&-"])
 def test_a_program_whose_streams_are_closed_shows_no_progress(crosscheck: Crosscheck, closing: str) -> None:
     program = f"from crosscheck import Crosscheck; Crosscheck(home={str(crosscheck.home)!r}).score({{1: 'SELECT 1'}})"
