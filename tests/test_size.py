@@ -29,7 +29,7 @@ BUDGETS = {
     "tasks/scoring": 5_366,
     "tasks/settings": 2_170,
     "tasks/sql": 2_460,
-    "tasks/stages": 3_387,
+    "tasks/stages": 3_389,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 315
