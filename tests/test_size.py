@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 980,
     "flows/prefect": 2_530,
     "flows/runtime": 1_156,
-    "tasks/backbone": 8_152,
+    "tasks/backbone": 8_184,
     "tasks/benchmarks": 3_948,
     "tasks/core": 1_509,
     "tasks/database": 5_733,
