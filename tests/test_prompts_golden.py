@@ -324,6 +324,25 @@ def test_a_broken_template_is_a_configuration_error_that_names_file_and_line(
         prompts.check()
 
 
+def test_an_edited_template_and_its_digest_change_together_when_the_next_run_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = copied_prompts(tmp_path) / "agent.jinja"
+    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path))
+
+    def used() -> tuple[str, str]:
+        return prompts.render("agent", "reminder"), prompts.digest("agent")
+
+    prompts.check()
+    before = used()
+    text = template.read_text(encoding="utf-8")
+    template.write_text(text.replace("You called no tool", "Edited: you called no tool"), encoding="utf-8")
+    assert used() == before, "in the middle of a run"
+    prompts.check()
+    rendered, digest = used()
+    assert rendered.startswith("Edited: ") and digest != before[1]
+
+
 def test_a_wrong_prompt_block_or_variable_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match='Did you mean "forward_link"'):
         prompts.render("forwardlink")

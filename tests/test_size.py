@@ -11,25 +11,25 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 964,
+    "flows/api": 997,
     "flows/cli": 4_689,
     "flows/evaluate": 7_175,
     "flows/matrix": 1_172,
     "flows/pipelines": 980,
     "flows/prefect": 2_532,
-    "flows/runtime": 1_160,
-    "tasks/backbone": 8_216,
+    "flows/runtime": 1_159,
+    "tasks/backbone": 8_248,
     "tasks/benchmarks": 3_960,
-    "tasks/core": 1_498,
-    "tasks/database": 5_760,
+    "tasks/core": 1_509,
+    "tasks/database": 5_762,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
-    "tasks/results": 6_772,
+    "tasks/results": 6_773,
     "tasks/retrieval": 1_564,
-    "tasks/scoring": 5_407,
+    "tasks/scoring": 5_416,
     "tasks/settings": 2_170,
     "tasks/sql": 2_474,
-    "tasks/stages": 3_372,
+    "tasks/stages": 3_389,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 315

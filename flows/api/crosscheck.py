@@ -36,6 +36,7 @@ from flows.api.results import Results
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.records import Question
+from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import RunRecord
 from tasks.settings.choices import Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data
@@ -135,6 +136,7 @@ class Crosscheck(Results):
         from flows.evaluate.rerun import plan_rerun, run_rerun
         from tasks.settings.evaluation import RerunSettings
 
+        forget_changed_files()
         with arguments_named():
             rerun = RerunSettings(
                 run=self._find(run),
@@ -287,12 +289,10 @@ class Crosscheck(Results):
         Raises:
             CrosscheckError: bad input.
         """
-        from tasks.settings.assemble import benchmark_settings
-
         file_or_answers = trajectories if predictions is None else predictions
         if file_or_answers is None or (predictions is not None and trajectories is not None):
             raise ConfigurationError("Give one of predictions and trajectories.")
-        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        chosen = _benchmark_settings(benchmark, settings)
         with as_file(file_or_answers) as file, self._progress() as progress:
             is_trajectories = trajectories is not None
             return self._score(
@@ -346,9 +346,9 @@ class Crosscheck(Results):
         """
         from flows.evaluate.score_agent import ScoredAgent, run_agent
         from flows.runtime.signals import logging_to
-        from tasks.settings.assemble import benchmark_settings
 
-        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        check_types(name=(name, str | None), trajectories=(trajectories, str | Path | None))
+        chosen = _benchmark_settings(benchmark, settings)
         agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
         agent_settings = ScoredAgent(
             benchmark=chosen,
@@ -412,3 +412,10 @@ class Crosscheck(Results):
         )
         with logging_to(self._home):
             return in_thread(lambda: run_score(settings, progress))
+
+
+def _benchmark_settings(benchmark: str | Path, settings: Settings | None) -> "BenchmarkSettings":
+    from tasks.settings.assemble import benchmark_settings
+
+    forget_changed_files()
+    return benchmark_settings(str(benchmark), overrides(settings))

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar
@@ -60,9 +61,17 @@ def overrides(settings: Settings | None) -> tuple[str, ...]:
     ('backbone.retries=3', 'benchmark.folder="my/data"')
     """
     values = checked_mapping("settings", settings, {"pipeline.demonstrations.k": 3})
-    return tuple(
-        f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in values.items()
-    )
+    try:
+        return tuple(
+            f"{key}={json.dumps(value, ensure_ascii=False, default=_plain)}" for key, value in values.items()
+        )
+    except (TypeError, ValueError) as error:  # a key that is no text, or a value that contains itself
+        raise ConfigurationError(f"settings={settings!r}: JSON cannot write it: {error}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or array of numpy as plain values, anything else as its text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def grid_axes(grid: Mapping[str, Any] | None) -> list[list[str]]:
@@ -119,9 +128,23 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
         raise DataError("predictions={}: there is no prediction to score.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"
-        lines = (json.dumps({"question_id": id_, "sql": sql}) for id_, sql in predictions.items())
+        lines = (
+            json.dumps({"question_id": id_, "sql": _sql(id_, sql)}, default=_plain)
+            for id_, sql in predictions.items()
+        )
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         yield file
+
+
+def _sql(id_: Any, sql: Any) -> str | None:
+    """Return a prediction; None for a missing value of a frame."""
+    from pandas import NA
+
+    if isinstance(sql, str) or sql is None:
+        return sql
+    if sql is NA or (isinstance(sql, float) and isnan(sql)):
+        return None
+    raise DataError(f"predictions[{id_!r}]={sql!r}: a prediction is a text, or None.")
 
 
 T = TypeVar("T")

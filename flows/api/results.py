@@ -11,6 +11,7 @@ from flows.api.inputs import Settings, arguments_named, check_types, checked_map
 from flows.runtime.control import Progress
 from flows.runtime.output import frame
 from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import KINDS, Kind, RunRecord
 from tasks.settings.home import Home, find_home
 
@@ -73,6 +74,7 @@ class Results:
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.choices import EvaluationChoice
 
+        forget_changed_files()
         with arguments_named():
             choice = EvaluationChoice(
                 benchmark=str(benchmark),
@@ -96,7 +98,7 @@ class Results:
     def _progress(self, title: str = "") -> Iterator[Progress]:
         from flows.runtime.progress import open_progress
 
-        if self.quiet:
+        if self.quiet or sys.stderr is None:  # it was closed when Python started
             yield Progress()
             return
         with open_progress(sys.stderr, title) as progress:
@@ -186,6 +188,7 @@ class Results:
         """
         from tasks.pages.plots import plot, save
 
+        check_types(kind=(kind, str), file=(file, str | Path | None))
         if columns not in (1, 2):
             raise ConfigurationError(f"columns={columns!r}: a figure takes 1 or 2 columns of a paper.")
         figure = plot([self._read(run) for run in runs], kind, columns)

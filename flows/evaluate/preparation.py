@@ -131,7 +131,7 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
                 "own and none to these candidates. Name backbones that can answer."
             )
     if sends_requests:
-        check_different(writers, [kind_of(writer).make(writer) for writer in writers])
+        check_different(writers, [kind_of(writer).create(writer) for writer in writers])
     if candidates.n > len(writers) and not kind_of(run_backbones.backbone).replays:
         _check_that_candidates_vary(settings, writers)
 

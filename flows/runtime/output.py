@@ -78,9 +78,8 @@ def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "Data
     from pandas import NA, DataFrame
 
     table = DataFrame(list(objects), columns=list(columns), dtype=object)
-    # Whole floats, such as costs of 0.0, would become integers.
+    # Whole floats, such as costs of 0.0, would become integers, and integers beside None floats.
     floats = [name for name in table if any(isinstance(value, float) for value in table[name])]
-    table = table.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
-    for name in table.select_dtypes(object):  # also where all of a column is unknown
+    for name in table:
         table[name] = table[name].where(table[name].notna(), NA)
-    return table
+    return table.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))

@@ -1,6 +1,6 @@
 """Kinds of backbones: how each is created, configured and checked; the built-in ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.tiers import BATCH, FLEX
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.outcome import STANDARD
+from tasks.core.registry import of_type
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings, MessagesSettings, ResponsesSettings
 from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
@@ -34,6 +35,13 @@ class BackboneKind:
     tools: Callable[[Any], bool] = lambda settings: False
     endpoint: bool = False  # whether it sends the requests to an endpoint, as `EndpointBackbone` does
     tiers: frozenset[str] = frozenset()  # beside the standard one: those in which it can send a request
+
+    def create(self, settings: BackboneSettings) -> Backbone:
+        """Make a backbone; one of a user's own may lack the identity that every cache key needs."""
+        backbone = self.make(settings)
+        origin = f"{type(backbone).__name__} has, as its identity,"
+        of_type(Mapping, getattr(backbone, "identity", None), origin)
+        return backbone
 
 
 def kind_of(settings: BackboneSettings) -> BackboneKind:

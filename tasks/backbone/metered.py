@@ -5,18 +5,19 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request, request_key
 from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.json_text import Reading
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.backbone.tiers import BATCH
-from tasks.core.errors import BackboneError
+from tasks.core.errors import BackboneError, ExtensionError, first_problem
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
 from tasks.core.registry import of_type
@@ -353,7 +354,7 @@ class MeteredBackbone:
         # 5. The request.
         try:
             answer = await self.source.complete(request)
-            reply: Reply = of_type(Reply, answer, f"{type(self.source).__name__} returned")
+            reply = _checked(answer, self.source)
         except BackboneError:
             if self._cache:
                 # Where another reply could not be stored meanwhile, the request was not sent: NoRoomError says why.
@@ -423,6 +424,29 @@ class MeteredBackbone:
         if late:
             log.warning("%s: %d replies had not come when the run ended", self._settings.name, len(late))
         return len(late)
+
+
+_CALL = TypeAdapter(Call)
+
+
+def _checked(answer: Any, source: Backbone) -> Reply:
+    """Return the reply of a backbone; raise an error if one of a user's own has values that no run can hold."""
+    origin = f"{type(source).__name__} returned"
+    reply: Reply = of_type(Reply, answer, origin)
+    if type(source).__module__.startswith("tasks."):  # they check what an endpoint reports
+        return reply
+    of_type(str, reply.text, f"{origin}, as the text of a Reply,")
+    of_type(Call, reply.call, f"{origin}, as the call of a Reply,")
+    try:
+        call = _CALL.validate_python(asdict(reply.call))
+    except ValidationError as error:
+        raise ExtensionError(f"{origin} a Reply with a wrong call: {first_problem(error)}") from None
+    for name, amount in (asdict(call.usage) | {"cost_usd": call.cost_usd}).items():
+        if amount is not None and not 0 <= amount < inf:
+            raise ExtensionError(
+                f"{origin} a Reply with a wrong call: {name} is {amount}; None means unknown"
+            )
+    return replace(reply, call=call)
 
 
 def _as_cached(reply: Reply) -> Reply:

@@ -73,7 +73,7 @@ async def open_backbone(
     """
     settings = await find_response_mode(settings, resources.endpoints)
     async with AsyncExitStack() as stack:
-        source = kind_of(settings).make(settings)
+        source = kind_of(settings).create(settings)
         if isinstance(source, AbstractAsyncContextManager):
             await stack.enter_async_context(source)
         if isinstance(source, EndpointBackbone):

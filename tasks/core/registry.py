@@ -196,7 +196,7 @@ def of_type(kind: Any, value: Any, origin: str) -> Any:
 
 
 def import_file(file: Path, kind: str) -> ModuleType:
-    """Import a user's Python file, once per process.
+    """Import a user's Python file, once per process unless `forget_changed_files` finds that it has changed.
 
     Its module name follows from its absolute path, so it is the same in every process. `kind` says in messages what is
     looked for in it.
@@ -211,12 +211,21 @@ def import_file(file: Path, kind: str) -> ModuleType:
             raise ConfigurationError(f"{file}: no such file, so there is no {kind} in it.")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        _IMPORTED_FILES[name] = path, path.read_bytes()
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise ConfigurationError(f"{file} cannot be imported: {described(error)}") from error
         return module
+
+
+def forget_changed_files() -> None:
+    """Let users' files that were edited since their import be imported again: a notebook's process lives long."""
+    with _IMPORTING:
+        for name, (path, content) in _IMPORTED_FILES.items():
+            if path.is_file() and path.read_bytes() != content:
+                sys.modules.pop(name, None)
 
 
 @cache
@@ -232,5 +241,7 @@ def _offered(path: tuple[str, ...], group: str) -> tuple[str, ...]:
 
 
 _IMPORTING = threading.RLock()
+_IMPORTED_FILES: dict[str, tuple[Path, bytes]] = {}
+"""Users' files, by the names of their modules, and what was in them when they were imported."""
 _PACKAGES: set[str] = set()
 """Top-level names of installed packages whose entry points have been used."""

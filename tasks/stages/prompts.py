@@ -6,14 +6,14 @@ them are made of the macros in `_sections.jinja`, which they see as `section`.
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import (
+    DictLoader,
     Environment,
-    FileSystemLoader,
     StrictUndefined,
     TemplateError,
     TemplateNotFound,
@@ -60,19 +60,20 @@ def section(name: str, *arguments: Any) -> str:
 
 
 def check() -> None:
-    """Read every template, so that an invalid one is found before the first call.
+    """Read every template anew, so that an invalid one is found before the first call.
 
     A template may use what the shipped one of its name uses: a stage gives it nothing else.
     """
+    for cached in (_sources, _environment, _digest):
+        cached.cache_clear()
     folder = _folder()
-    for path in sorted(folder.glob("*.jinja")):
+    for file in _sources(folder):
+        name = file.removesuffix(".jinja")
         try:
-            _environment(folder).get_template(path.name)
-            _check_names(folder, path.stem)
+            _environment(folder).get_template(file)
+            _check_names(folder, name)
         except TemplateError as error:
-            raise ConfigurationError(_explain(folder, path.stem, error)) from None
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"The prompt {path} cannot be read: {first_problem(error)}.") from None
+            raise ConfigurationError(_explain(folder, name, error)) from None
 
 
 def digest(*names: str) -> str:
@@ -94,23 +95,33 @@ def _folder_of(conf: str | None) -> Path:
 
 
 @cache
+def _sources(folder: Path) -> Mapping[str, str]:
+    """Return the text of every template by its file's name, from which come both prompts and their digests.
+
+    Until `check` reads them again, a template that is edited while a run works changes neither.
+    """
+    return {path.name: _source(path) for path in sorted(folder.glob("*.jinja"))}
+
+
+@cache
 def _environment(folder: Path) -> Environment:
     # Prompts are plain text for a model, not HTML: escaping would corrupt the SQL in them.
-    environment = Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, autoescape=False)  # noqa: S701
+    loader = DictLoader(_sources(folder))
+    environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=False)  # noqa: S701
     environment.globals["section"] = environment.get_template(f"{SECTIONS}.jinja").module
     return environment
 
 
 @cache
 def _digest(folder: Path, names: tuple[str, ...]) -> str:
-    sources = {name: _source(folder, f"{name}.jinja") for name in (SECTIONS, *names)}
+    sources = {name: _text(folder, name) for name in (SECTIONS, *names)}
     return hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
 
 
 def _check_names(folder: Path, name: str) -> None:
     """Check that a template uses sections, blocks and variables that there are, and has the shipped one's blocks."""
     environment = _environment(folder)
-    source = _source(folder, f"{name}.jinja")
+    source = _text(folder, name)
     tree = environment.parse(source)
     sections = vars(environment.globals["section"])
     for use in tree.find_all(nodes.Getattr):
@@ -137,13 +148,17 @@ def _error(problem: str, wrong: str, valid: Iterable[str], line: int | None, nam
     return TemplateError(message) if line is None else TemplateSyntaxError(message, line, f"{name}.jinja")
 
 
-def _source(folder: Path, name: str) -> str:
+def _text(folder: Path, name: str) -> str:
+    """Return the text of a template; a file that is missing has the message of one that cannot be read."""
+    text = _sources(folder).get(f"{name}.jinja")
+    return _source(folder / f"{name}.jinja") if text is None else text
+
+
+def _source(path: Path) -> str:
     try:
-        return read_file(folder / name).decode()
+        return read_file(path).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"The prompt {folder / name} cannot be read: {first_problem(error)}."
-        ) from None
+        raise ConfigurationError(f"The prompt {path} cannot be read: {first_problem(error)}.") from None
 
 
 def _explain(folder: Path, name: str, error: TemplateError) -> str:

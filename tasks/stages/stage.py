@@ -192,6 +192,8 @@ class Stage(Generic[P, T]):
         # Stages from outside are known by their module too: two files may each have a stage of one name.
         outside = function.__module__.partition(".")[0] not in ("flows", "tasks")
         self._key_name = f"{function.__module__}.{self.name}" if outside else self.name
+        if outside:
+            self._code  # noqa: B018 - read now: a user may edit the file while a run works
 
     @cached_property
     def _results(self) -> TypeAdapter[StageResult[T]]:

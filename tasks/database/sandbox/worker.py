@@ -9,6 +9,7 @@ It ends when its parent closes the pipe or ends, even in the middle of a query.
 """
 
 import contextlib
+import fcntl
 import os
 import pickle
 import pkgutil
@@ -119,7 +120,8 @@ def _portable(error: Exception) -> Exception:
 
 def _private_pipes() -> tuple[BufferedReader, BufferedWriter]:
     """Move standard input and output to other descriptors; what a job prints is discarded."""
-    jobs, replies = os.dup(0), os.dup(1)
+    # above standard error, which the parent may have closed and `main` redirects
+    jobs, replies = (fcntl.fcntl(stream, fcntl.F_DUPFD, 3) for stream in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -260,11 +260,12 @@ def query(warehouse: Path, sql: str) -> QueryResult:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
+            sql.encode()  # DuckDB has no message for text that is not Unicode
             cursor = connection.execute(sql)
             if cursor is None:  # no statement at all
                 raise ConfigurationError('The query is empty. "crosscheck query --help" has examples.')
             rows = cursor.fetchall() if cursor.description else []
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeEncodeError) as error:
             raise ConfigurationError(
                 f'The query cannot be run: {error}\n"crosscheck query --schema" lists the views and columns.'
             ) from None

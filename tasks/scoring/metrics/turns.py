@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.core.outcome import NOT_SUBMITTED, TURN, StageRecord, split_label, turn_step
+from tasks.core.outcome import FAILED_ATTEMPT, NOT_SUBMITTED, TURN, StageRecord, split_label, turn_step
 from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
@@ -27,6 +27,8 @@ class Agent:
     turns: tuple[Mapping[str, Any], ...]  # the value of each turn's record, a `Turn` as plain JSON
     # of each turn what a run without a cache would pay for it, by unit; None is unknown
     costs: tuple[Mapping[str, float | None], ...]
+    # the same of each stage with model calls before the first turn, such as the link that the conversation starts with
+    opening: tuple[Mapping[str, float | None], ...]
     right: tuple[bool, ...]  # whether the SQL after each turn is right
     final: bool  # whether the final answer is right
     dialect: str  # SQL dialect of the database; "" (standard SQL) if its schema cannot be read
@@ -37,7 +39,7 @@ class Agent:
 
     def spent(self, turn: int, unit: str) -> float | None:
         """Return the cost up to a turn."""
-        return total([cost[unit] for cost in self.costs[:turn]])
+        return total([cost[unit] for cost in (*self.opening, *self.costs[:turn])])
 
     @property
     def lost(self) -> bool:
@@ -55,7 +57,8 @@ class Agent:
 
         Submitting a SQL that was executed is no repetition.
         """
-        calls = [call for turn in self.turns if not turn["submitted"] for call in turn["calls"]]
+        # the last call of a turn that submits is the submission
+        calls = [call for turn in self.turns for call in turn["calls"][: -1 if turn["submitted"] else None]]
         executed = [query_key(call["sql"], self.dialect) for call in calls if call["sql"]]
         return len(executed) - len(set(executed))
 
@@ -66,7 +69,8 @@ def turns(run: ScoredRun) -> Measurement | None:
 
     All shares are over the scored questions, including those without a turn: a question that failed has no right SQL.
     In the curve, a question that has ended keeps its last SQL, and `fixed` and `broken` compare with the turn before.
-    The cost up to a turn is the mean over the questions with a turn; None (unknown) if that of any turn is unknown.
+    The cost up to a turn is the mean over the questions with a turn, with the model calls before their first turn; None
+    (unknown) if that of any call is unknown.
     """
     by_question = {row.question.id: _agent(row, run) for row in run.scored}
     lost_ids = [id_ for id_, agent in by_question.items() if agent.lost]
@@ -168,15 +172,20 @@ def cost_in_words(point: Mapping[str, Any]) -> str:
 
 def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     """Return what the agent did about a question; of several agents (candidates), only the first one's turns."""
-    records = []
+    opening, records = [], []
     for record in row.outcome.stages:
         _, candidate = split_label(record.label)  # None where there is only one agent
-        if record.stage == TURN and record.value and candidate in (None, 1):
+        if candidate not in (None, 1):
+            continue
+        if record.stage == TURN and record.value:
             records.append(record)
+        elif record.stage not in (TURN, FAILED_ATTEMPT) and record.rounds and not records:
+            opening.append(record)
     schema = run.schemas.get(row.question.database_id)
     return Agent(
         turns=tuple(record.value for record in records),
         costs=tuple(map(_cost, records)),
+        opening=tuple(map(_cost, opening)),
         right=tuple(
             is_right(row.stages.get(turn_step(turn)), run.rule) for turn in range(1, len(records) + 1)
         ),

@@ -7,11 +7,14 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from numpy import arange, int64
 from pandas import NA
 
 from flows.api import crosscheck as does
@@ -88,6 +91,13 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         (lambda c: Crosscheck(home=c.home, tags="a=b").evaluate(limit=1), "tags='a=b': write a mapping"),
         (lambda c: c.score(["SELECT 1"]), "predictions=['SELECT 1']: write a mapping"),
         (lambda c: c.score({}), "there is no prediction to score"),
+        (lambda c: c.score({1: 3}), "predictions[1]=3: a prediction is a text"),
+        (lambda c: c.score_agent(print, name=3), "name=3 is not of the type str | None"),
+        (lambda c: c.score_agent(print, trajectories=3), "trajectories=3 is not of the type"),
+        (
+            lambda c: c.evaluate(settings={"backbone.extra_body": {(1, 2): 3}}),
+            "JSON cannot write it: keys must",
+        ),
         (lambda c: c.answer("How many?", "nowhere.sqlite"), "nowhere.sqlite"),
         (lambda c: c.score("nowhere.json"), "nowhere.json"),
         (lambda c: c.score({1: "SELECT 1"}, settings={"pipeline.x": 1}), "only benchmark.*"),
@@ -100,9 +110,12 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
         ),
         (lambda c: c.compare("latest", "latest", rule=3), "rule=3 is not of the type str | None"),
         (lambda c: c.query(None), "sql=None is not of the type str"),
+        (lambda c: (c.score({1: None}, questions=[1]), c.query("\ud800")), "The query cannot be run: "),
         (lambda c: c.answer(None, "shop.sqlite"), "question=None is not of the type str"),
         (lambda c: c.sweep(budget_usd="a lot", dry_run=True), "budget_usd='a lot' is not of the type"),
         (lambda c: c.plot("latest", columns=3), "columns=3: a figure takes 1 or 2 columns"),
+        (lambda c: c.plot("latest", kind=["trend"]), "kind=['trend'] is not of the type str"),
+        (lambda c: c.plot("latest", file=3), "file=3 is not of the type str"),
         (lambda c: c.sweep(backbones=["ofline"]), 'Did you mean "offline"'),
         (lambda c: c.sweep(grid={"benchmark.rule": ["bird", "strict"]}), "the same for a whole sweep"),
         (lambda c: c.sweep(pipelines=[]), "at least one"),
@@ -133,6 +146,46 @@ def test_a_text_or_number_in_place_of_a_list_is_one_value(
     assert repr(crosscheck.sweep(**(chosen | one))) == "<1 combination, none of them evaluated>"
     assert cell.cell.settings.label == "offline | few-shot" and cell.estimated.calls == 1
     assert grid_axes({"pipeline.prompt.task": "sql"}) == [['pipeline.prompt.task="sql"']]
+
+
+def test_values_of_frames_and_arrays_are_taken_as_plain_ones(crosscheck: Crosscheck) -> None:
+    predictions = {int64(1): "SELECT 1", int64(2): NA, int64(3): float("nan")}
+    run = crosscheck.score(predictions, questions=arange(1, 4))
+    assert crosscheck.predictions(run)["sql"].to_list() == ["SELECT 1", NA, NA]
+    again = crosscheck.score(
+        dict(crosscheck.predictions(run)[["question_id", "sql"]].values), questions="1-3"
+    )
+    assert crosscheck.compare(run, again).difference == 0
+    assert grid_axes({"pipeline.demonstrations.k": arange(2)}) == [
+        ["pipeline.demonstrations.k=0", "pipeline.demonstrations.k=1"]
+    ]
+
+
+METRIC = """
+from crosscheck import Measurement, metric
+
+
+@metric("Mine", unit="calls")
+def mine(run):
+    return Measurement({})
+"""
+
+
+def test_a_file_of_ones_own_that_was_edited_is_read_again(crosscheck: Crosscheck, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    values = []
+    for text in ("1", "1 + 1"):
+        file.write_text(METRIC.format(text), encoding="utf-8")
+        run = crosscheck.score({1: "SELECT 1"}, settings={"benchmark.metrics": [f"{file}:mine"]})
+        values.append(run.metrics["mine"]["value"])
+    assert values == [1, 2]
+
+
+@pytest.mark.parametrize("closing", ["2>&-", "<&- >&- 2>&-"])
+def test_a_program_whose_streams_are_closed_shows_no_progress(crosscheck: Crosscheck, closing: str) -> None:
+    program = f"from crosscheck import Crosscheck; Crosscheck(home={str(crosscheck.home)!r}).score({{1: 'SELECT 1'}})"
+    closed = ["sh", "-c", f'"$@" {closing}', "sh", sys.executable, "-c", program]
+    assert subprocess.run(closed, cwd=ROOT).returncode == 0
 
 
 def test_a_run_and_a_comparison_are_printed_as_a_sentence(crosscheck: Crosscheck) -> None:
@@ -190,7 +243,9 @@ def test_the_environment_is_restored_also_after_an_error(monkeypatch: pytest.Mon
 
 
 def test_what_is_unknown_is_neither_zero_nor_a_number() -> None:
-    made = frame([{"n": 1, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd", "never"))
+    n = 2**53 + 1  # no float
+    made = frame([{"n": n, "usd": 0.0}, {"n": None, "usd": None}], ("n", "usd", "never"))
+    assert made.n.iloc[0] == n
     assert [str(kind) for kind in made.dtypes[:2]] == ["Int64", "Float64"]
     assert made.never.to_list() == [NA, NA]
     assert made.isna().iloc[1].all() and not made[["n", "usd"]].isna().iloc[0].any()

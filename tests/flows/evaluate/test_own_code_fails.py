@@ -54,8 +54,8 @@ import json
 import sys
 
 from crosscheck import (
-    Answer, BackboneKind, BackboneSettings, Context, FewShotSettings, Layout, Measurement, Message,
-    Question, ReplyFormat, Request, ScoredRun, Split, metric, pipeline,
+    Answer, BackboneKind, BackboneSettings, Call, Context, FewShotSettings, Layout, Measurement, Message,
+    Question, Reply, ReplyFormat, Request, ScoredRun, Split, Usage, metric, pipeline,
 )
 
 
@@ -66,6 +66,21 @@ class Wrong:
 
     async def complete(self, request: Request):
         return 5
+
+
+def priced(cost):
+    class Priced(Wrong):
+        async def complete(self, request: Request):
+            return Reply("{}", Call("", "m", Usage(1), False, 0.0, cost_usd=cost))
+
+    return BackboneKind(Priced, BackboneSettings)
+
+
+text_cost, no_cost, negative = priced("much"), priced(float("nan")), priced(-1)
+
+
+class Nameless(Wrong):
+    identity = None
 
 
 class Silent(ReplyFormat):
@@ -127,6 +142,7 @@ async def exhausted(question: Question, context: Context[FewShotSettings]) -> st
 
 
 wrong = BackboneKind(Wrong, BackboneSettings)
+nameless = BackboneKind(Nameless, BackboneSettings)
 """
 
 
@@ -167,6 +183,19 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
     ("setting", "problem"),
     [
         ("--backbone={}:wrong", "Wrong returned a value of the type int, not a Reply"),
+        (
+            "--backbone={}:text_cost",
+            "Priced returned a Reply with a wrong call: "
+            "cost_usd: Input should be a valid number, unable to parse string as a number",
+        ),
+        (
+            "--backbone={}:no_cost",
+            "Priced returned a Reply with a wrong call: cost_usd is nan; None means unknown",
+        ),
+        (
+            "--backbone={}:negative",
+            "Priced returned a Reply with a wrong call: cost_usd is -1.0; None means unknown",
+        ),
         ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
         ("--set=backbone.reply={}:Mute", "Mute returned a value of the type NoneType, not a str"),
         ("--pipeline={}:numbered", "the pipeline returned a value of the type int, not a str | None"),
@@ -186,6 +215,15 @@ def test_a_value_of_another_type_than_the_protocol_has_is_named(
     ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", setting.format(file))
     assert ran.code == 2 and f"{problem}. This failed 1 of 1 question" in ran.err, ran.err
     assert "internal error" not in ran.err
+
+
+def test_a_backbone_without_an_identity_is_refused(demo: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "returns.py"
+    file.write_text(RETURNS, encoding="utf-8")
+    ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", f"--backbone={file}:nameless")
+    assert (
+        ran.code == 2 and "Nameless has, as its identity, a value of the type NoneType, not a" in ran.err
+    ), ran.err
 
 
 def test_a_metric_that_ends_the_process_or_returns_a_number_is_unknown_and_prints_nothing_into_the_json(

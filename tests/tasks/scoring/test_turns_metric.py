@@ -100,6 +100,20 @@ def test_the_cost_up_to_a_turn_is_the_mean_over_the_questions_that_have_one() ->
     assert data["input_tokens_per_turn"] == {"correct": 300, "total": 3, "value": 100}
 
 
+def test_the_cost_has_the_calls_before_the_first_turn_and_none_behind_it_or_of_another_agent() -> None:
+    call = Call("a", "m", Usage(20, output=1), False, 1.0, cost_usd=0.25)
+    failed = StageRecord(FAILED_ATTEMPT, "failed_attempt 1", None, False, (call,))
+    link, without_calls = record("forward_link", call), record("values")
+    data = found(
+        question("1", [True, True], failed, link, without_calls, turn(1), turn(2), record("x", call))
+    )
+    assert (curve(data, "usd"), curve(data, "tokens")) == ([0.75, 1.25], [131, 241])
+    assert data["input_tokens_per_turn"]["value"] == 100
+    first, second = (replace(link, label=f"forward_link (candidate {number})") for number in (1, 2))
+    data = found(question("1", [True], first, turn(1, candidate=1), second, turn(1, candidate=2)))
+    assert curve(data, "usd") == [0.75]
+
+
 @pytest.mark.parametrize(
     "calls",
     [(), (Call("a", "m", UNKNOWN, False, None),), (Call("a", "m", Usage(5), False, 1.0, cost_usd=None),)],
@@ -149,6 +163,9 @@ def test_a_query_that_was_executed_before_is_repeated_and_submitting_it_is_not()
     )
     assert data["repeated_queries"] == {"correct": 1, "total": 4, "value": 0.25}
     assert data["submitted"] == {"correct": 1, "total": 2, "value": 0.5}
+    both = turn(2, sql_call("SELECT 1"), sql_call("SELECT 1"), submitted=True)
+    data = found(question("1", [True, True], turn(1, sql_call("SELECT 1")), both))
+    assert data["repeated_queries"]["correct"] == 1, "executed again in the turn that submits"
     calls = (sql_call("SELECT 'a  b'"), sql_call("SELECT 'a b'"), sql_call("SELECT\n'a b' "))
     data = found(question("1", [True], turn(1, *calls)))
     assert data["repeated_queries"] == {"correct": 1, "total": 3, "value": 1 / 3}

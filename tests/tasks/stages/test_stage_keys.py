@@ -21,6 +21,7 @@ from tasks.core.records import (
     Question,
     SqlPair,
 )
+from tasks.core.registry import forget_changed_files, import_file
 from tasks.database.database import Database, locate
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
@@ -407,3 +408,22 @@ def test_a_result_is_counted_once_whatever_its_process() -> None:
     assert not made.for_candidate(2).count_own("key", result, ran=False)
     assert made.count_own("other key", result, ran=False)  # by a worker that crashed
     assert not made.count_own("third key", others, ran=False)
+
+
+def test_a_stage_of_ones_own_keeps_the_key_of_the_code_that_was_imported(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    code = "from crosscheck import stage\n\n\n@stage()\nasync def mine(sql: str) -> str:\n    return {}\n"
+
+    def key_of(imported: str, edited: str) -> str:
+        file.write_text(code.format(imported), encoding="utf-8")
+        forget_changed_files()
+        stage: Stage[..., str] = import_file(file, "pipeline").mine
+        file.write_text(code.format(edited), encoding="utf-8")
+        return stage.key({"sql": "SELECT 1"})
+
+    keys = [
+        key_of("sql", edited="sql.lower()"),
+        key_of("sql.upper()", edited="sql"),
+        key_of("sql", edited="sql"),
+    ]
+    assert keys[0] == keys[2] != keys[1]
