@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 997,
-    "flows/cli": 4_689,
+    "flows/cli": 4_690,
     "flows/evaluate": 7_175,
     "flows/matrix": 1_172,
     "flows/pipelines": 980,

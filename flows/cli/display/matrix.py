@@ -49,10 +49,14 @@ def estimate_document(
     if selecting := max(selecting_calls(cell.settings) for cell in cells):
         at_most = counted(selecting, "call")
         blocks.append(Sentence(f"Selecting among candidates costs more: at most {at_most} per question."))
-    if budget_usd is not None and (total is None or total > budget_usd):
-        how = "is unknown" if total is None else f"is above it ({money(total)})"
-        blocks.append(Sentence(f"The estimate {how}: the sweep stops when {money(budget_usd)} are spent."))
-    return Document("", tuple(blocks))
+    return Document("", (*blocks, *_beyond_budget(total, budget_usd)))
+
+
+def _beyond_budget(estimated_usd: float | None, budget_usd: float | None) -> Iterator[Block]:
+    """Yield that an estimate is unknown or above the budget."""
+    if budget_usd is not None and (estimated_usd is None or estimated_usd > budget_usd):
+        how = "is unknown" if estimated_usd is None else "is above the budget"
+        yield Sentence(f"The estimate {how}: the command stops when {money(budget_usd)} are spent.")
 
 
 def sweep_document(
@@ -187,10 +191,7 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     note = "The estimate is the cost of the run with an empty reply cache, once per repeat."
     cost = Span(money(expected.cost_usd), "strong")
     blocks: list[Block] = [Sentence((calls, cost, ".")), Sentence(note, "note")]
-    estimated = expected.cost_usd
-    if budget_usd is not None and (estimated is None or estimated > budget_usd):
-        blocks.append(Sentence(f"The budget is below it: it stops when {money(budget_usd)} are spent."))
-    return Document("", tuple(blocks))
+    return Document("", (*blocks, *_beyond_budget(expected.cost_usd, budget_usd)))
 
 
 def repeats_problems(measured: MeasuredRepeats) -> Document | None:

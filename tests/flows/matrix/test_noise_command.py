@@ -86,7 +86,7 @@ def test_a_budget_and_a_kill_stop_it_and_the_same_command_continues(
     assert ran.code == 3
     assert "budget" in ran.json["problems"][0] and ran.json["noise"] is None
     assert "Expected: 72 calls" in ran.err and f"${3 * cost:.4f}"[:6] in ran.err, "the estimate comes first"
-    assert "The budget is below it" in ran.err and "same command" in ran.err
+    assert "The estimate is above the budget" in ran.err and "same command" in ran.err
     assert 0 < noisy.calls - paid < QUESTIONS
 
     model.latency = 0.2
