@@ -24,7 +24,7 @@ BUDGETS = {
     "tasks/database": 5_762,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
-    "tasks/results": 6_773,
+    "tasks/results": 6_774,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_416,
     "tasks/settings": 2_170,

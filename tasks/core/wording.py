@@ -228,12 +228,12 @@ def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:
 
 
 def sentence(text: str) -> str:
-    """End a text with a full stop, unless it ends with a question mark.
+    """End a text with a full stop, unless it ends with a question mark or an exclamation mark.
 
     >>> sentence("there is no such key"), sentence('Did you mean "limit"?')
     ('there is no such key.', 'Did you mean "limit"?')
     """
-    return text if text.endswith("?") else f"{text.rstrip('.')}."
+    return text if text.endswith(("?", "!")) else f"{text.rstrip('.')}."
 
 
 HIDDEN = "***"

@@ -23,6 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.files import atomic_create
 from tasks.core.outcome import Call, StageRecord, Usage
+from tasks.core.wording import sentence
 from tasks.database.sqlite_files import locked_folder
 from tasks.results.run_record import adapter_of
 from tasks.scoring.scores import QuestionScore, Verdict
@@ -326,7 +327,7 @@ class WarehouseFile:
             if "Conflicting lock" in str(error):
                 raise
             raise DataError(
-                f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
+                f"The results warehouse {self.path} cannot be opened: {sentence(str(error).strip().splitlines()[0])} "
                 "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is created. "
                 "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
             ) from error

@@ -332,3 +332,8 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
     warehouse.start(make_run(run_id="written-just-then"))
     assert len(opened) == 2
     assert {run.run_id for run in warehouse.runs()} == {make_run().run_id, "written-just-then"}
+
+
+def test_what_the_warehouse_says_of_its_file_ends_before_the_advice(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Is a directory\. If the file is damaged"):
+        Warehouse(tmp_path).runs()
