@@ -80,27 +80,23 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     `before` is the id of the previous run of the same system; "" without one. With `details`, the command for all
     tables comes last.
     """
-    run_id = record.run_id
-    everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
+    run_id, options = record.run_id, folder_options("data", "home")
+    wrong = (record.total or 0) - (record.correct or 0)
+    everything = (f"crosscheck show {run_id} --details{options}", "all tables, MLflow")
     if record.to_retry:
-        first = (f"crosscheck rerun {run_id}", f"asks {record.to_retry:,} again")
-    elif (record.correct or 0) < (record.total or 0):
-        answered = (record.total or 0) - (record.unanswered or 0)
-        first = (f"crosscheck show {run_id} --wrong", "the wrong answers")
-        if answered == record.correct:
-            first = (f"crosscheck show {run_id} --unanswered", "the questions without an answer")
+        first = (f"crosscheck rerun {run_id}{options}", f"asks {record.to_retry:,} again")
+    elif wrong and wrong == record.unanswered:
+        first = (f"crosscheck show {run_id} --unanswered{options}", "the questions without an answer")
+    elif wrong:
+        first = (f"crosscheck show {run_id} --wrong{options}", "the wrong answers")
     else:
         first = everything
     if before:
-        second = (f"crosscheck compare {before} {run_id}", "with the previous run")
+        second = (f"crosscheck compare {before} {run_id}{folder_options('home')}", "with the previous run")
     else:
-        second = (f"crosscheck show {run_id} --open", "every question on a page")
+        second = (f"crosscheck show {run_id} --open{options}", "every question on a page")
     # the first one may be `everything` too: each command is printed once
-    steps = dict.fromkeys((first, second, everything) if details else (first, second))
-    commands = [
-        (command + folder_options(*(("home",) if " compare " in command else ("data", "home"))), reason)
-        for command, reason in steps
-    ]
+    commands = dict.fromkeys((first, second, everything) if details else (first, second))
     width = max(len(command) for command, _ in commands)
     return [f"{command:<{width}}  # {reason}" for command, reason in commands]
 

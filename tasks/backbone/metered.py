@@ -20,7 +20,7 @@ from tasks.backbone.tiers import BATCH
 from tasks.core.errors import BackboneError, ExtensionError, first_problem
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
-from tasks.core.registry import of_type
+from tasks.core.registry import is_shipped, of_type
 from tasks.settings.backbone import BackboneSettings
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def _checked(answer: Any, source: Backbone) -> Reply:
     """Return the reply of a backbone; raise an error if one of a user's own has values that no run can hold."""
     origin = f"{type(source).__name__} returned"
     reply: Reply = of_type(Reply, answer, origin)
-    if type(source).__module__.startswith("tasks."):  # they check what an endpoint reports
+    if is_shipped(type(source)):  # these check what an endpoint reports
         return reply
     of_type(str, reply.text, f"{origin}, as the text of a Reply,")
     of_type(Call, reply.call, f"{origin}, as the call of a Reply,")

@@ -257,7 +257,7 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
         )
         for question_id, sqls in written.items()
     }
-    translations = [(question_id, each) for question_id, golds in translated_golds.items() for each in golds]
+    translations = [(question_id, gold) for question_id, golds in translated_golds.items() for gold in golds]
     changed = sum(translation.changed for _, translation in translations)
     remarks = ""
     if failed := [question_id for question_id, translation in translations if translation.problem]:
@@ -276,7 +276,7 @@ def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
         benchmark,
         gold={question_id: golds[0].sql for question_id, golds in translated_golds.items()},
         further_gold={
-            question_id: tuple(each.sql for each in golds[1:])
+            question_id: tuple(gold.sql for gold in golds[1:])
             for question_id, golds in translated_golds.items()
             if golds[1:]
         },

@@ -184,6 +184,11 @@ def described(error: BaseException) -> str:
     return f"{location}: {text}" if location else text
 
 
+def is_shipped(item: Any) -> bool:
+    """Return whether a class or function is part of Crosscheck, and not a user's own."""
+    return str(item.__module__).partition(".")[0] in ("flows", "tasks")
+
+
 def of_type(kind: Any, value: Any, origin: str) -> Any:
     """Return a value that a user's own code may have made; raise an error if it is not of the type.
 

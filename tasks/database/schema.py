@@ -210,6 +210,7 @@ def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
 
 def _columns(table: Table, names: Iterable[str]) -> tuple[str, ...] | None:
     """Return names of columns as the table spells them; None if one of them is not there."""
-    spelling = {c.name.lower(): c.name for c in table.columns} | {c.name: c.name for c in table.columns}
+    written = [column.name for column in table.columns]
+    spelling = {name.lower(): name for name in written} | {name: name for name in written}
     spelled = tuple(spelling.get(name) or spelling.get(name.lower()) for name in names)
     return None if None in spelled else tuple(name for name in spelled if name is not None)

@@ -166,8 +166,8 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     statuses = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
     if faulty := [id_ for id_, (in_a, in_b) in statuses.items() if in_a == in_b and in_a != "ok"]:
         yield (
-            f"The gold of {_counted(faulty)} does not run, a fault of the benchmark; wrong in both runs: "
-            f"{_named(faulty)}."
+            f"The gold of {_counted(faulty)} does not run, which is a fault of the benchmark and counts as wrong in "
+            f"both runs: {_named(faulty)}."
         )
     if uneven := [id_ for id_, (in_a, in_b) in statuses.items() if in_a != in_b]:
         yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
@@ -202,7 +202,7 @@ def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: in
             "exchangeable. The same number on both sides makes the test exact."
         )
     if left_out:
-        yield f"{counted(left_out, 'question')} left out, which not every run scored."
+        yield f"Left out: {counted(left_out, 'question')} that not every run scored."
     for run in (*a, *b):
         if run.status != "complete":
             yield f"The run {run.run_id} is {run.status}."

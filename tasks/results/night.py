@@ -3,7 +3,6 @@
 import datetime
 import hashlib
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import ValidationError, computed_field
 from tasks.core.errors import DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import agreeing, counted, points, shorten, storable
+from tasks.database.sqlite_files import log as damage_log
 from tasks.documents.text import visible
 from tasks.results.noise import MeasuredNoise
 from tasks.results.run_record import RunRecord, adapter_of, json_of
@@ -24,8 +24,6 @@ from tasks.scoring.scores import Accuracy, Score
 from tasks.scoring.significance import PairedTest, Trend, holm_of_known
 from tasks.settings.choices import Gate, Keep
 from tasks.settings.home import Home
-
-log = logging.getLogger(__name__)
 
 NightVerdict = Literal[
     "regression",
@@ -418,7 +416,8 @@ def read(file: Path) -> Night:
     except (OSError, ValidationError) as error:
         raise DataError(
             f"The nightly run {file} cannot be read ({first_problem(error)}): it is damaged, or another release wrote "
-            "it. Move it away or restore it. Until then it is left out, and a run it found worse may be a baseline."
+            "it. Move it away or restore it. Until then it is left out, so a run that it found worse may become the "
+            "baseline."
         ) from error
     return night
 
@@ -430,7 +429,7 @@ def all_nights(home: Home) -> tuple[Night, ...]:
         try:
             nights.append(read(file))
         except DataError as error:
-            log.warning("%s", error)
+            damage_log.warning("%s", error)
     return tuple(sorted(nights, key=lambda night: (night.started, night.name), reverse=True))
 
 

@@ -147,7 +147,7 @@ def compared(
     baseline = pinned or find_baseline(current, runs, warehouse, baselines.worse, gate)
     if baseline is None:
         names = (current.benchmark, current.backbone, current.pipeline)
-        earlier = _latest(names, current.tags.get(NIGHT, ""), warehouse)
+        earlier = _latest(names, current.tags.get(NIGHT, ""), runs)
         has_changed = earlier is not None and earlier.combination != current.combination
         return replace(entry, questions_changed=has_changed)
     pin = baselines.pins.get(entry.name)
@@ -182,7 +182,8 @@ def check_data(
             "Nothing was sent to the model: the scores would differ because the questions differ. Restore the file, or "
             'evaluate the new one and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
         )
-    baseline = named or _latest(names, night, warehouse)
+    latest = _latest(names, night, warehouse.runs())
+    baseline = named or (warehouse.record_of(latest.run_id) if latest else None)
     if baseline is None or baseline.engine != product_of(databases):
         return
     old = baseline.databases
@@ -196,11 +197,12 @@ def check_data(
         )
 
 
-def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> RunRecord | None:
-    for run in warehouse.runs():
+def _latest(names: tuple[str, str, str], night: str, runs: Iterable[RunHeader]) -> RunHeader | None:
+    """Return the latest complete run of other nightly runs with these names; runs are given newest first."""
+    for run in runs:
         of_these = (run.benchmark, run.backbone, run.pipeline) == names and run.status == "complete"
         if of_these and run.tags.get(NIGHT, night) != night and not run.rows_removed:
-            return warehouse.read_run(run.run_id)
+            return run
     return None
 
 

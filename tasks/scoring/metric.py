@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.registry import Registry, described, of_type
+from tasks.core.registry import Registry, described, is_shipped, of_type
 from tasks.core.wording import DASH, amount, counted, counts, percent
 from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value, accuracy
 
@@ -213,12 +213,13 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
     measurements: dict[str, Measurement | None] = {}
     chosen = find_metrics() if metrics is None else metrics
     for metric in chosen:
+        is_own = not is_shipped(metric.measure)
         try:
             measurements[metric.name] = measurement = metric.of(run)
-            if measurement:
+            if measurement and is_own:
                 _demand_numbers(measurement)
         except (Exception, SystemExit) as error:
-            if metric.measure.__module__.startswith("tasks."):
+            if not is_own:
                 raise
             log.warning("the metric %s failed", metric.name, exc_info=True)
             why = described(error)

@@ -60,7 +60,7 @@ def section(name: str, *arguments: Any) -> str:
 
 
 def check() -> None:
-    """Read every template anew, so that an invalid one is found before the first call.
+    """Read all templates from their files again, so that an invalid one is found before the first call.
 
     A template may use what the shipped one of its name uses: a stage gives it nothing else.
     """

@@ -37,6 +37,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Origin
 from tasks.core.outcome import Call, StageRecord
 from tasks.core.records import Question
+from tasks.core.registry import is_shipped
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.settings.kinds import STAGES
@@ -190,7 +191,7 @@ class Stage(Generic[P, T]):
         self.prompt_names = prompt_names
         self._signature = inspect.signature(function)
         # Stages from outside are known by their module too: two files may each have a stage of one name.
-        outside = function.__module__.partition(".")[0] not in ("flows", "tasks")
+        outside = not is_shipped(function)
         self._key_name = f"{function.__module__}.{self.name}" if outside else self.name
         if outside:
             self._code  # noqa: B018 - read now: a user may edit the file while a run works

@@ -56,7 +56,7 @@ def _beyond_budget(estimated_usd: float | None, budget_usd: float | None) -> Ite
     """Yield that an estimate is unknown or above the budget."""
     if budget_usd is not None and (estimated_usd is None or estimated_usd > budget_usd):
         how = "is unknown" if estimated_usd is None else "is above the budget"
-        yield Sentence(f"The estimate {how}: the command stops when {money(budget_usd)} are spent.")
+        yield Sentence(f"The estimate {how}: the command stops when {money(budget_usd)} is spent.")
 
 
 def sweep_document(

@@ -374,7 +374,7 @@ def print_lists(
     for kind, rows in listed.items():
         among = view.record.scored_rows if all(row.executable for row in rows) else view.record.rows
         others = len(view.unanswered) if kind == "wrong" and "unanswered" not in listed else 0
-        more = f"; {others:,} without an answer, which --unanswered lists" if others else ""
+        more = f"; {others:,} without an answer (--unanswered lists them)" if others else ""
         console.print(f"\n[bold]{len(rows):,} of {counted(len(among), 'question')} {kind}[/]{more}")
         for line in _question_lines(view, rows[:limit], console.width):
             console.print(line, markup=False)

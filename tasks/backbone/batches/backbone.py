@@ -201,35 +201,26 @@ class BatchBackbone:
         if own_keys := await asyncio.to_thread(self._store.begin, token, list(bodies)):
             batch = KeptBatch(token, batch_id=None, submitted_at=began, requests=len(own_keys))
             try:
-                batch_id = await self._submit_with_retries({key: bodies[key] for key in own_keys}, batch)
+                await self._submit_with_retries({key: bodies[key] for key in own_keys}, batch)
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, token, own_keys)
                 if not refusal.too_large or len(own_keys) == 1:
                     raise self._failure(refusal, AGAIN) from None
                 log.warning(self.inner.message(f"{counted(len(own_keys), 'request')}: {refusal.message}"))
                 self._max_requests = min(self._max_requests, len(own_keys) // 2)  # smaller batches
-            else:
-                if batch_id is not None:
-                    await asyncio.to_thread(self._store.submitted, token, batch_id)
-                    log.info(
-                        "%s: batch %s has %s",
-                        self._settings.name,
-                        batch_id,
-                        counted(len(own_keys), "request"),
-                    )
         for wait in waits:
             if not wait.done():
                 wait.set_result(None)
 
-    async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> str | None:
-        """Submit a batch in up to `retries` + 1 attempts, and return its id.
+    async def _submit_with_retries(self, bodies: Bodies, batch: KeptBatch) -> None:
+        """Submit a batch in up to `retries` + 1 attempts, and note its id.
 
-        None: the provider has a batch that may be this one, although its answer was lost; or another process submits
-        the requests, since this one took too long.
+        No id is noted if the provider has a batch that may be this one, although its answer was lost, or if another
+        process submits the requests, since this one took too long.
         """
         for tries in range(1, self._settings.retries + 2):
             try:
-                return await self._provider.submit(bodies, batch.token)
+                batch_id = await self._provider.submit(bodies, batch.token)
             except Refusal as refusal:
                 if not refusal.transient:
                     raise
@@ -238,10 +229,14 @@ class BatchBackbone:
                     await self._pause(refusal, tries)
                 is_taken_over = not await asyncio.to_thread(self._store.keys_of, batch.token)
                 if is_taken_over or await self._find(batch, set()) is not None:
-                    return None
+                    return
                 if is_last:
                     raise
-        raise AssertionError("the last attempt returns or raises")
+            else:
+                await asyncio.to_thread(self._store.submitted, batch.token, batch_id)
+                requests = counted(len(bodies), "request")
+                log.info("%s: batch %s has %s", self._settings.name, batch_id, requests)
+                return
 
     # Wait and read
 

@@ -93,6 +93,11 @@ class Mute(ReplyFormat):
         print("asked")
 
 
+class Shapeless(ReplyFormat):
+    def schema(self, reply_type):
+        return 5
+
+
 class Numbers(Layout):
     def read_split(self, path):
         rows = json.loads(path.read_text(encoding="utf-8"))
@@ -198,7 +203,12 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
         ),
         ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
         ("--set=backbone.reply={}:Mute", "Mute returned a value of the type NoneType, not a str"),
+        ("--set=backbone.reply={}:Shapeless", "Shapeless returned a value of the type int, not a"),
         ("--pipeline={}:numbered", "the pipeline returned a value of the type int, not a str | None"),
+        (
+            "--pipeline={}:numbered --set=pipeline.candidates.n=2",
+            "the pipeline returned a value of the type int, not a str | None",
+        ),
         (
             "--pipeline={}:recorded",
             "in recorded: record.sql was given a value of the type Answer, not a str | None",
@@ -212,7 +222,7 @@ def test_a_value_of_another_type_than_the_protocol_has_is_named(
 ) -> None:
     file = tmp_path / "returns.py"
     file.write_text(RETURNS, encoding="utf-8")
-    ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", setting.format(file))
+    ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", *setting.format(file).split())
     assert ran.code == 2 and f"{problem}. This failed 1 of 1 question" in ran.err, ran.err
     assert "internal error" not in ran.err
 

@@ -59,7 +59,7 @@ def test_a_run_shows_its_scores_its_settings_and_what_is_wrong(runs: KeptRuns) -
         assert text in details, text
     only = runs.run("show", run_id[:17], "--unanswered").out
     assert "backbone_error" in only and "execution accuracy" not in only and "questions wrong" not in only
-    heading = "1 of 3 questions wrong; 1 without an answer, which --unanswered lists"
+    heading = "1 of 3 questions wrong; 1 without an answer (--unanswered lists them)"
     assert heading in runs.run("show", run_id, "--wrong").out
     found = json.loads(runs.show("--json"))
     assert [each["question_id"] for each in found["listed"]["wrong"]] == [third.question.id]
