@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS = {
     "tags.`score`": 215,
-    "tags.`vs_best`": 230,
+    "tags.`vs_best`": 250,
     "metrics.`usage/from_scratch_usd`": 120,
     "metrics.`questions/unanswered`": 110,
     "tags.`verdict`": 100,

@@ -393,4 +393,4 @@ def _against(best: RunRecord, run: RunHeader, right: Mapping[str, Mapping[str, b
         return below, "lower, not tested" if below > 0 else "tied with best"
     (p,) = pairwise_p_values({name: right[name] for name in (best.run_id, run.run_id)}).values()
     verdict = "lower" if p < LEVEL and below > 0 else "tied with best"
-    return below, f"{verdict}, p = {p_value(p)} (this pair alone)"
+    return below, f"{verdict}, unadjusted p = {p_value(p)}"

@@ -48,7 +48,7 @@ def test_the_first_run_of_some_questions_is_the_best_once_there_is_another(runs:
     only = runs.add("r1", 8)
     assert runs.standing(only) == ("no other run", 0)
     assert runs.standing(runs.add("r2", 7)) == (
-        "tied with best, p = 1 (this pair alone)",
+        "tied with best, unadjusted p = 1",
         0.05,
     ) and runs.standing(only) == (
         "best",
@@ -62,17 +62,17 @@ def test_the_first_run_of_some_questions_is_the_best_once_there_is_another(runs:
 def test_a_worse_run_is_tied_until_the_difference_is_significant(runs: Runs) -> None:
     runs.add("r1", 12)
     # all that differ differ in one direction: p = 2 / 2^n
-    assert runs.standing(runs.add("r2", 7)) == ("tied with best, p = 0.062 (this pair alone)", 0.25)
-    assert runs.standing(runs.add("r3", 6)) == ("lower, p = 0.031 (this pair alone)", 0.3)
+    assert runs.standing(runs.add("r2", 7)) == ("tied with best, unadjusted p = 0.062", 0.25)
+    assert runs.standing(runs.add("r3", 6)) == ("lower, unadjusted p = 0.031", 0.3)
 
 
 def test_the_verdicts_of_earlier_runs_are_renewed_when_a_better_one_comes(runs: Runs) -> None:
     first, second = runs.add("r1", 5), runs.add("r2", 8)
-    assert runs.standing(first) == ("tied with best, p = 0.25 (this pair alone)", 0.15)
+    assert runs.standing(first) == ("tied with best, unadjusted p = 0.25", 0.15)
     third = runs.add("r3", 14)
     assert [runs.standing(each)[0] for each in (first, second, third)] == [
-        "lower, p = 0.0039 (this pair alone)",
-        "lower, p = 0.031 (this pair alone)",
+        "lower, unadjusted p = 0.0039",
+        "lower, unadjusted p = 0.031",
         "best",
     ]
 
