@@ -42,7 +42,10 @@ BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
     "tasks.backbone.endpoint.failures:_names": {"name": tuple(map(re.escape, NAMES))},
     "tasks.database.server_gate:_mysql_pattern": {
         "inner": (tokens._ESCAPED, tokens._PLAIN),
-        "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
+        "double": (
+            '(?P<name_>"(?:[^"]++|"")*+")',
+            *(f'(?P<string_>"{inner % {"mark": chr(34)}}")' for inner in (tokens._ESCAPED, tokens._PLAIN)),
+        ),
     },
     "tasks.database.server_engine:refusal": {
         "pattern": tuple(

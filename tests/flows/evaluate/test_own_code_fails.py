@@ -203,10 +203,14 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
         ),
         ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
         ("--set=backbone.reply={}:Mute", "Mute returned a value of the type NoneType, not a str"),
-        ("--set=backbone.reply={}:Shapeless", "Shapeless returned a value of the type int, not a"),
+        (
+            "--set=backbone.reply={}:Shapeless",
+            "Shapeless returned a value of the type int, not a Mapping | None",
+        ),
         ("--pipeline={}:numbered", "the pipeline returned a value of the type int, not a str | None"),
         (
-            "--pipeline={}:numbered --set=pipeline.candidates.n=2",
+            "--pipeline={}:numbered --set=pipeline.candidates.n=2 "
+            "--set=pipeline.candidates.demonstrations=shuffled",
             "the pipeline returned a value of the type int, not a str | None",
         ),
         (
