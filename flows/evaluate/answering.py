@@ -130,10 +130,10 @@ def _open_database(settings: EvaluationSettings, database_path: str, progress: P
     )
     name = database_name(location)
     engine = engine_of(location)
-    if not engine.exists(location) and (engine.server or not location.path.exists()):
+    if not engine.exists(location) and (engine.server or not location.path.is_file()):
         or_refused = ", or its role may not open it" if engine.server else ""
         raise ConfigurationError(
-            f"--database {location}: this is not there{or_refused}. Name a SQLite or DuckDB file, a folder of "
+            f"--database {location}: there is no database{or_refused}. Name a SQLite or DuckDB file, a folder of "
             "Parquet or CSV files, or the URL of a server (postgresql://..., mysql://...)."
         )
     progress.step(f"Reading {name}")

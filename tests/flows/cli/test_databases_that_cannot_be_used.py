@@ -39,7 +39,7 @@ def test_a_role_a_database_or_rights_that_are_not_there(reader: str, with_passwo
     _refused(reader.replace(role, "nobody_here:secret"), 'role "nobody_here" does not exist')
     _refused(
         reader.replace(f"{role}@", f"{role}:secret@").rpartition("/")[0] + "/not_here",
-        "/not_here: this is not there",
+        "/not_here: there is no database",
     )
     _refused(reader + "?schema=elsewhere", "has no tables that its role may read")
     _refused(with_password.replace("@", ":secret@"), "Check user and password")
@@ -47,8 +47,9 @@ def test_a_role_a_database_or_rights_that_are_not_there(reader: str, with_passwo
     _refused("postgresql://postgres@127.0.0.1" + reader[reader.rindex("/") :], "is a superuser")
 
 
-def test_a_duckdb_file_that_is_none(tmp_path: Path) -> None:
-    _refused(str(tmp_path / "gone.duckdb"), "this is not there")
+def test_a_duckdb_file_or_a_folder_that_is_none(tmp_path: Path) -> None:
+    for path in (tmp_path / "gone.duckdb", tmp_path):
+        _refused(str(path), f"--database {path}: there is no database. Name a SQLite or DuckDB file, a folder of")
     (tmp_path / "text.duckdb").write_text("no database", encoding="utf-8")
     _refused(str(tmp_path / "text.duckdb"), "cannot be opened by DuckDB")
     duckdb.connect(str(tmp_path / "empty.duckdb")).close()
