@@ -65,6 +65,11 @@ class Judged:
         return total_cost([StageRecord(STAGE, STAGE, None, False, tuple(self.calls))])
 
     @property
+    def paid(self) -> str:
+        """Calls and cost in words."""
+        return f"{calls_in_words(self.cost)}, cost {money(self.cost.cost_usd)}"
+
+    @property
     def disputed(self) -> tuple[list[str], list[str]]:
         """The questions that are right by EX and wrong in the opinion, and the other way round."""
         right = {row.question.id: is_right(row.final, self.run.rule) for row in self.rows}
@@ -134,7 +139,10 @@ def judge_run(
             "stopped. The replies so far are kept: run the same command again to continue.", control
         )
     if judged.fatal and not judged.opinions:
-        raise judged.fatal if judged.fatal.transient else ConfigurationError(str(judged.fatal))
+        problem = f"{judged.fatal} So far: {judged.paid}." if judged.calls else str(judged.fatal)
+        if judged.fatal.transient:
+            raise BackboneError(problem, transient=True, fatal=True)
+        raise ConfigurationError(problem)
     return judged
 
 
@@ -195,7 +203,7 @@ def judged_document(judged: Judged) -> Document:
     run, agreement = judged.run, judged.agreement
     blocks: list[Block] = [
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
-        Sentence(f"{calls_in_words(judged.cost)}, cost {money(judged.cost.cost_usd)}"),
+        Sentence(judged.paid),
     ]
     if disputed := judged.disputed[1]:
         blocks.append(Sentence(f"wrong by EX, right in its opinion: {shorten(disputed, MAX_LISTED)}"))

@@ -117,7 +117,9 @@ def test_a_refused_key_is_asked_once_and_a_judge_whose_first_replies_cannot_be_r
     fake_openai.answer = lambda body: "I would say so."
     settings = ("--set", "backbone.unreadable_limit=2", "--set", "backbone.concurrency=1")
     refused = run(*command, *settings)
-    refused.assert_refused("opinion: none of the first 2 replies could be read")
+    refused.assert_refused(
+        "opinion: none of the first 2 replies could be read", "So far: 2 calls paid, 0 from the"
+    )
     assert "Judged 0 of " in refused.err and "Judged 1 of " not in refused.err
     assert len(fake_openai.requests) == 1 + 2, "of three answers"
 
