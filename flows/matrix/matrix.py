@@ -84,7 +84,8 @@ class CellLimits:
         if self.total is None or self.shares is None:
             return self.total
         unspent = self.total.limit_usd - sum(share.spent_usd for share in self.shares)
-        self.shares.append(Budget(unspent / left, self.total.continues))
+        unknown = next((share.unknown for share in self.shares if share.unknown), "")
+        self.shares.append(Budget(unspent / left, self.total.continues, unknown=unknown))
         return self.shares[-1]
 
     def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
@@ -295,9 +296,9 @@ class Sweep:
 
     @property
     def spent_usd(self) -> float | None:
-        """Cost of the paid calls; None if unknown."""
+        """Cost of the paid calls; None if that of any is unknown or estimated."""
         if self.budget:
-            return self.budget.spent_usd
+            return self.budget.known_usd
         costs = [
             0.0 if result.cell.free else result.evaluated.cost.cost_usd
             for result in self.cells

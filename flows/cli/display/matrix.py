@@ -146,10 +146,9 @@ def _name_columns(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
 
 
 def _spent(budget: Budget) -> str:
-    spent = f"Spent {money(budget.spent_usd)} of {money(budget.limit_usd)}."
     if budget.refused or budget.spent_usd < budget.limit_usd:
-        return spent
-    return f"{spent} The last calls were in flight when it was spent: none was refused, and no answer is missing."
+        return str(budget)
+    return f"{budget} The last calls were in flight when it was spent: none was refused, and no answer is missing."
 
 
 def _remarks(sweep: Sweep) -> Iterator[Block]:
@@ -200,6 +199,6 @@ def repeats_problems(measured: MeasuredRepeats) -> Document | None:
         return None
     blocks: list[Block] = [Bullets(measured.problems, "error")]
     if budget := measured.budget:
-        blocks.append(Sentence(f"Spent {money(budget.spent_usd)} of {money(budget.limit_usd)}."))
+        blocks.append(Sentence(str(budget)))
     again = "Run the same command again: it sends only what is missing. What was paid for is kept."
     return Document("", (*blocks, Sentence(again)))

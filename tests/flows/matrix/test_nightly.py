@@ -467,6 +467,9 @@ def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
     budget.spent_usd = 1.0
     after = limits.budget(2)
     assert after is not None and (after.limit_usd, after.spent_usd) == (4.0, 0.0)
+    after.unknown = "the cost of a call to openai is unknown"
+    last = limits.budget(1)
+    assert last is not None and last.unknown == after.unknown, "what is left is not known either"
 
 
 async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(

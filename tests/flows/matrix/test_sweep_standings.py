@@ -83,6 +83,18 @@ def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: flo
     assert said in stream.getvalue()
 
 
+@pytest.mark.parametrize(("spent", "said"), [
+    ({"estimated_calls": 2}, "Spent about $0.0500 of $0.1000: the cost of 2 calls is estimated from the length."),
+    ({"unknown": "the cost of a call to m is unknown"}, "Spent an unknown amount of $0.1000: the cost of a call to m"),
+])  # fmt: skip
+def test_a_cost_that_is_not_known_is_not_said_to_be(spent: dict[str, Any], said: str) -> None:
+    stream, budget = io.StringIO(), Budget(0.1, spent_usd=0.05, **spent)
+    sweep = Sweep("s1", (done("a", 80),), budget)
+    print_document(sweep_document(sweep), stream)
+    assert said in " ".join(stream.getvalue().split())
+    assert sweep.spent_usd is None
+
+
 def test_a_sweep_of_one_combination_has_nothing_to_compare_it_with() -> None:
     cells = (done("a", 80),)
     assert str(Sweep("s1", cells, standings=standings(cells))) == "1 combination, nothing to compare it with"

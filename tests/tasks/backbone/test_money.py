@@ -129,7 +129,7 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
         with pytest.raises(BackboneError, match=r"unknown, so the budget of \$1\.0000 cannot be kept"):
             await backbone.complete(third)
         assert (await backbone.complete(first)).call.cached, "a stored reply costs nothing"
-        assert budget.refused and budget.spent_usd == 0.2
+        assert budget.refused and budget.spent_usd == 0.2 and budget.known_usd is None
 
 
 @pytest.mark.parametrize(
