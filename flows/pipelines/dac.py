@@ -98,7 +98,7 @@ class Decomposition:
     async def generate(self, view: SchemaView) -> str | None:
         """Section 3.1: write a SQL; of several, the one whose result most of them return."""
         demonstrations = self.context.grounded_demonstrations(
-            self.context.settings.demonstrations.k, evidence=self.settings.with_evidence
+            self.context.settings.demonstrations.k, evidence=True
         )
         # the first sample has the backbone's own temperature
         samples = [
@@ -168,7 +168,7 @@ class Decomposition:
                 break
             temperature = settings.warm if round else None
             request = RevisionRequest(sql, feedback, tokens, round, temperature, settings.strict)
-            demonstrations = self._demonstrations(settings.correction_shots)
+            demonstrations = self.context.grounded_demonstrations(settings.correction_shots, evidence=True)
             runner, backbone = self.context.runner, self.context.backbone
             revision = await dac_correction(
                 self.question, self.view, request, demonstrations, runner, backbone

@@ -180,11 +180,13 @@ async def test_demonstrations_are_as_many_as_asked_for_and_show_their_evidence_w
     assert found.asked["entity_linking"][0].count("\nAlignment: ") == 2
     assert found.asked["skeleton_parsing"][0].count("\nQuestion: ") == 2
     assert "### Examples" not in found.asked["dac_correction"][0]
-    assert "Evidence: zoos" not in found.asked["initial_sql"][0]
+    assert "Evidence: zoos" not in found.asked["skeleton_parsing"][0]
     shown = await walk("dac", "demonstrations.k=1", grounded=GROUNDED)
     assert "Evidence: zoos" in shown.asked["initial_sql"][0]
+    assert shown.asked["initial_sql"] == found.asked["initial_sql"], "the setting is of the sub-tasks alone"
     assert "Evidence: zoos" in shown.asked["skeleton_parsing"][0]
     corrected = (await dac("dac.correction_shots=2")).asked["dac_correction"][0]
+    assert "Evidence: zoos" in corrected
     assert corrected.count("\nQuestion: ") == 2 and GROUNDED[1].sql in corrected
     aligned = await walk("dac", grounded=GROUNDED[:1], aligned=GROUNDED[1:2])
     assert GROUNDED[1].question in aligned.asked["entity_linking"][0]
