@@ -223,9 +223,18 @@ def stored_text(reply: Reply) -> str:
 
 def with_calls(reply: Reply) -> Reply:
     """Return a reply whose text is its `stored_text` with its own text and its tool calls; ValueError if damaged."""
-    try:
-        content = json.loads(reply.text)
-        calls = tuple(ToolCall(name, arguments, id=id) for id, name, arguments in content[TOOL_CALLS])
-        return Reply(content["text"], reply.call, reply.truncated, calls)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"its text and tool calls cannot be read: {error}") from None
+    text, calls = read_calls(reply.text)
+    return Reply(text, reply.call, reply.truncated, calls)
+
+
+def read_calls(stored: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text and the tool calls of a `stored_text` that has some; ValueError if damaged."""
+    content = json_object(stored) or {}
+    text, calls = content.get("text"), content.get(TOOL_CALLS)
+    if not isinstance(text, str) or not isinstance(calls, list) or not all(map(_is_call, calls)):
+        raise ValueError("its text and tool calls cannot be read")
+    return text, tuple(ToolCall(name, arguments, id=id) for id, name, arguments in calls)
+
+
+def _is_call(stored: Any) -> bool:
+    return isinstance(stored, list) and len(stored) == 3 and all(isinstance(part, str) for part in stored)

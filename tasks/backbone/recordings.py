@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import (
     Message,
@@ -17,16 +17,22 @@ from tasks.backbone.protocol import (
     Reply,
     Request,
     as_texts,
+    read_calls,
     request_digest,
     request_key,
     stored_text,
-    with_calls,
 )
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, DataError, first_problem
 from tasks.core.files import atomic_write, file_digest, read_file
 from tasks.core.outcome import Call, Usage
-from tasks.settings.backbone import BackboneSettings
+from tasks.settings.backbone import MAX_TOKENS, BackboneSettings
 from tasks.settings.benchmark import QuestionId
+
+
+def _plausible(usage: Usage) -> Usage:
+    if any(count is not None and not 0 <= count <= MAX_TOKENS for count in asdict(usage).values()):
+        raise ValueError(f"a number of tokens is from 0 to {MAX_TOKENS:,}")
+    return usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class RecordedReply:
     # `tasks.backbone.protocol.request_digest` of what was asked; None where that is not known
     request: str | None = None
     model: str = ""  # the model that answered, "" when unknown
-    usage: Usage = field(default_factory=Usage)  # tokens as they were reported, each None when unknown
+    # tokens as they were reported, each None when unknown
+    usage: Annotated[Usage, AfterValidator(_plausible)] = field(default_factory=Usage)
     truncated: bool = False  # whether the model stopped at its token limit
     # whether the reply called tools: its text is then an object of text and calls (`tasks.backbone.protocol`)
     tool_calls: bool = False
@@ -113,12 +120,16 @@ def write_recording(
 
 def _read(line: bytes, path: Path, number: int) -> RecordedReply:
     try:
-        return _line.validate_json(line)
-    except ValidationError as error:
+        reply = _line.validate_json(line)
+        if reply.tool_calls:
+            read_calls(reply.reply)
+    except ValueError as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else f"reply: {error}"
         raise DataError(
-            f"{path}, line {number}: this is no line of a recording ({first_problem(error)}). A line is a JSON object "
+            f"{path}, line {number}: this is no line of a recording ({problem}). A line is a JSON object "
             "with the keys question, database, stage, round and reply."
         ) from None
+    return reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +250,8 @@ class RecordedBackbone:
             seconds=0.0,
             cost_usd=0.0,
         )
-        reply = Reply(recorded.reply, call, recorded.truncated)
-        try:
-            return with_calls(reply) if recorded.tool_calls else reply
-        except ValueError as error:
-            message = f"{recorded.origin} in {self.recording.path}: {error}"
-            raise BackboneError(message, transient=False) from None
+        text, calls = read_calls(recorded.reply) if recorded.tool_calls else (recorded.reply, ())
+        return Reply(text, call, recorded.truncated, calls)
 
     def _missing(self, origin: Origin | None) -> str:
         """Return the message for a request that has no recorded reply, with the likely reason."""
@@ -256,6 +263,8 @@ class RecordedBackbone:
         databases = (reply.database for reply in self._by_origin.values() if str(reply.origin) == str(origin))
         if database := next(databases, None):
             return f"{missing}: the one there is about the database {database}, not {origin.database}"
+        if all(reply.stage != origin.stage for reply in self.recording.replies):
+            return f"{missing}, which has none of this stage: another pipeline or other settings made it"
         return missing
 
 

@@ -91,6 +91,9 @@ async def test_a_reply_that_is_not_there_is_an_error_that_no_repetition_mends(el
         await backbone.complete(replace(ASK, origin=elsewhere))
     assert not raised.value.transient and not raised.value.fatal
     assert backbone.served.missing == 1
+    assert ("another pipeline or other settings made it" in str(raised.value)) == (
+        elsewhere.stage != ORIGIN.stage
+    )
 
 
 async def test_a_question_of_another_benchmark_with_the_same_id_is_not_served() -> None:
@@ -186,7 +189,7 @@ async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path)
         assert (await backbone.complete(ASK)).text == "first"
 
 
-tokens = st.none() | st.integers(0, 10**9)
+tokens = st.none() | st.integers(0, 10**8)
 replies = st.builds(
     RecordedReply,
     question=st.text(min_size=1),
@@ -243,6 +246,9 @@ def test_two_replies_for_one_place_are_refused_with_both_lines(tmp_path: Path) -
         read_recording(path)
 
 
+LINE = '{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": ""}'
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -251,6 +257,8 @@ def test_two_replies_for_one_place_are_refused_with_both_lines(tmp_path: Path) -
         ('{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": null}', "reply"),
         ("not JSON", "JSON"),
         ("[1]", "object"),
+        (LINE.replace("{", '{"usage": {"input": -5}, ', 1), r"usage: .*a number of tokens is from 0 to"),
+        (LINE.replace("{", '{"usage": {"output": 1000000000000}, ', 1), r"usage: .*a number of tokens is"),
     ],
 )
 def test_a_malformed_line_is_named_with_what_is_wrong(tmp_path: Path, line: str, complaint: str) -> None:

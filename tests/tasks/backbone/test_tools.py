@@ -29,7 +29,7 @@ from tasks.backbone.recordings import (
     read_recording,
     write_recording,
 )
-from tasks.core.errors import BackboneError
+from tasks.core.errors import BackboneError, DataError
 from tasks.core.outcome import Call, ToolCall, Usage
 from tests.support import fake_anthropic as anthropic
 from tests.support import fake_openai as openai
@@ -224,6 +224,11 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
     assert "tool_calls" not in second
     replayed = await RecordedBackbone(read_recording(file)).complete(ASKED)
     assert (replayed.text, replayed.calls) == (asked.text, asked.calls)
-    file.write_text(json.dumps(first | {"reply": "{"}) + "\n", encoding="utf-8")
-    with pytest.raises(BackboneError, match="tool calls cannot be read"):
-        await RecordedBackbone(read_recording(file)).complete(ASKED)
+    objects: list[dict[str, Any]] = [
+        {}, {"text": ""}, {"text": None, "tool_calls": []}, {"text": "", "tool_calls": "abc"},
+        {"text": "", "tool_calls": [["a", "run_sql"]]}, {"text": "", "tool_calls": [["a", 2, "{}"]]},
+    ]  # fmt: skip
+    for reply in ("{", "[" * 100_000, "5", *map(json.dumps, objects)):
+        file.write_text(json.dumps(first | {"reply": reply}) + "\n", encoding="utf-8")
+        with pytest.raises(DataError, match=r"line 1: .*reply: its text and tool calls cannot be read"):
+            read_recording(file)
