@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from tasks.backbone.protocol import (
     Message,
@@ -124,9 +124,8 @@ def _read(line: bytes, path: Path, number: int) -> RecordedReply:
         if reply.tool_calls:
             read_calls(reply.reply)
     except ValueError as error:
-        problem = first_problem(error) if isinstance(error, ValidationError) else f"reply: {error}"
         raise DataError(
-            f"{path}, line {number}: this is no line of a recording ({problem}). A line is a JSON object "
+            f"{path}, line {number}: this is no line of a recording ({first_problem(error)}). A line is a JSON object "
             "with the keys question, database, stage, round and reply."
         ) from None
     return reply

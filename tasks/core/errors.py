@@ -84,7 +84,8 @@ def first_problem(error: Exception) -> str:
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+    message = first["msg"].removeprefix("Value error, ")  # words of pydantic
+    return f"{where}: {message}" if where else message
 
 
 def similar_name(wrong: str, valid: Iterable[str]) -> str:

@@ -243,8 +243,7 @@ def read_line(location: str, content: dict[str, Any]) -> Trajectory:
     try:
         line = TrajectoryLine.model_validate(content)
     except ValidationError as error:
-        problem = first_problem(error).replace("Value error, ", "")  # words of pydantic
-        raise DataError(f"{location}: {problem}.") from None
+        raise DataError(f"{location}: {first_problem(error)}.") from None
     identity = str(line.question_id).strip()
     if not identity:
         raise DataError(f"{location}: question_id: it is empty.")

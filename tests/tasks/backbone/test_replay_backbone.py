@@ -257,8 +257,8 @@ LINE = '{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": ""
         ('{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": null}', "reply"),
         ("not JSON", "JSON"),
         ("[1]", "object"),
-        (LINE.replace("{", '{"usage": {"input": -5}, ', 1), r"usage: .*a number of tokens is from 0 to"),
-        (LINE.replace("{", '{"usage": {"output": 1000000000000}, ', 1), r"usage: .*a number of tokens is"),
+        (LINE.replace("{", '{"usage": {"input": -5}, ', 1), "usage: a number of tokens is from 0 to"),
+        (LINE.replace("{", '{"usage": {"output": 1000000000000}, ', 1), "usage: a number of tokens is"),
     ],
 )
 def test_a_malformed_line_is_named_with_what_is_wrong(tmp_path: Path, line: str, complaint: str) -> None:
