@@ -280,7 +280,7 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def bootstrap_interval(
-    differences: Sequence[int], counts: Sequence[int], confidence: float, scale: int = 1
+    differences: Sequence[float], counts: Sequence[int], confidence: float, scale: int = 1
 ) -> tuple[float, float]:
     """Return the percentile interval of the mean difference when questions are drawn again with replacement.
 

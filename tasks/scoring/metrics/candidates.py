@@ -6,12 +6,13 @@ Both are exact expectations over the subsets of k candidates, every subset as li
 estimate any smaller number without bias and without drawing.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import zip_longest
-from math import comb, sqrt
-from statistics import NormalDist, fmean, stdev
+from math import comb
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import DASH, UNKNOWN, counted, counts, interval, money, percent, points
@@ -20,7 +21,8 @@ from tasks.scoring.breakdown import by_grade, stage_names
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.scores import Measurement, QuestionScore, Ratio, is_right, wilson
+from tasks.scoring.scores import CONFIDENCE, Measurement, QuestionScore, Ratio, is_right, wilson
+from tasks.scoring.significance import bootstrap_interval
 
 if TYPE_CHECKING:
     from tasks.settings.pipeline import CandidateSettings
@@ -263,14 +265,14 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
 def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[str, Any]:
     """Return how many points the selected answers gain over a single candidate, and how much more they cost.
 
-    `interval` is the normal 95 % interval of the mean difference per question; None for a single question. `extra_...`
-    are the additional costs per question, US dollars per 1,000 questions; None where unknown. `usd_per_1000_and_point`
-    is None where nothing is gained, too.
+    `interval` is that of the mean difference per question (`bootstrap_interval`), in points. `extra_...` are the
+    additional costs per question, US dollars per 1,000 questions; None where unknown. `usd_per_1000_and_point` is None
+    where nothing is gained, too.
     """
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)
-    several = len(differences) > 1
-    half = NormalDist().inv_cdf(0.975) * stdev(differences) / sqrt(len(differences)) if several else 0.0
+    distinct = Counter(sorted(differences))
+    bounds = bootstrap_interval(tuple(distinct), tuple(distinct.values()), CONFIDENCE)
     writing = sum((score.written for score in scores), Bill())
     selecting = sum((score.selecting for score in scores), Bill())
     extra: dict[str, float | None] = {}
@@ -283,7 +285,7 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
     return {
         "points": 100 * mean,
-        "interval": [100 * (mean - half), 100 * (mean + half)] if several else None,
+        "interval": [100 * bound for bound in bounds],
         "extra_usd_per_1000": usd,
         "extra_tokens": extra["tokens"],
         "extra_calls": extra["calls"],
@@ -325,11 +327,10 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
     tokens_and_calls = f"{tokens} tokens and {gain['extra_calls']:,.1f} calls more per question"
     cost = f"{money(usd)} more per 1,000 questions" if usd else tokens_and_calls
     cost_per_point = f", {money(per_point)} for each point" if usd and per_point else ""
-    bounds = " to ".join(points(bound / 100) for bound in gain["interval"] or ())
-    in_brackets = f" (95 % interval {bounds})" if bounds else ""
+    bounds = " to ".join(points(bound / 100) for bound in gain["interval"])
     selected = (
         f"Selection by {data['select']}: right in {counts(selection)} where candidates disagree; "
-        f"{points(gain['points'] / 100)} points on one candidate{in_brackets} for {cost}{cost_per_point}"
+        f"{points(gain['points'] / 100)} points on one candidate (95 % interval {bounds}) for {cost}{cost_per_point}"
     )
     return writing, selected
 

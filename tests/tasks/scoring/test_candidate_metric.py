@@ -98,7 +98,7 @@ def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price
     assert gain["points"] == pytest.approx(100 * (fmean(selected) - fmean(ones)))
     differences = [right - share for right, share in zip(selected, ones, strict=True)]
     half = 100 * 1.959964 * stdev(differences) / sqrt(25)
-    assert gain["interval"] == pytest.approx([gain["points"] - half, gain["points"] + half])
+    assert gain["interval"] == pytest.approx([gain["points"] - half, gain["points"] + half], abs=0.1 * half)
     assert gain["extra_calls"] == pytest.approx(N - 1 + 1)
     assert gain["extra_usd_per_1000"] == pytest.approx(1000 * N * 0.0006)
     assert gain["usd_per_1000_and_point"] == pytest.approx(gain["extra_usd_per_1000"] / gain["points"])
@@ -124,12 +124,12 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
     assert "for unknown tokens and 5.8 calls more per question" in found.lines[1]
 
 
-def test_one_question_has_no_interval_of_its_gain_and_one_answer_no_figures(
+def test_equal_gains_of_few_questions_are_not_certain_and_one_answer_has_no_figures(
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
     found = measured([questions[0][2]], CandidateSettings(n=N, select="vote"))
-    assert found.data["gain"]["interval"] is None
-    assert "points on one candidate for" in found.lines[1]
+    low, high = found.data["gain"]["interval"]
+    assert low < found.data["gain"]["points"] < high
     assert measured([row for *_, row in questions], CandidateSettings(n=1, select="vote")) is None
 
 
