@@ -43,7 +43,7 @@ class MeasuredNoise:
     flip_rate: float
     flip_bound: float  # its upper bound, wrong in one of 1,000 cases
     # by_rate, by_mcnemar: the loss that one run against another proves in most cases, as a share: by this rate, and by
-    # the exact McNemar test; None where the questions are too few for any
+    # the exact McNemar test; None where it would be more than the execution accuracy, or than all questions
     by_rate: float | None
     by_mcnemar: float | None
 
@@ -62,7 +62,7 @@ class MeasuredNoise:
         """What one run against another proves, in a sentence."""
         cases = f"in {100 * POWER:g} % of the cases"
         if self.provable_loss is None:
-            return f"The questions are too few for one night to prove any loss {cases}."
+            return f"The right answers are too few for one night to prove any loss {cases}."
         return f"One night proves a loss of {100 * self.provable_loss:.2f} points or more {cases}."
 
     def p_value(self, fixed: int, broken: int) -> float:
@@ -156,14 +156,19 @@ def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -
     questions = len(counts)
     rate = flip_rate(counts, runs)
     bound = flip_bound(counts, runs)
+    ex = pass_hat(counts, runs, 1)
+
+    def possible(loss: float | None) -> float | None:
+        return None if loss is None or loss > ex else loss
+
     return MeasuredNoise(
         run_id=run_id,
         runs=runs,
         questions=questions,
         flip_rate=rate,
         flip_bound=bound,
-        by_rate=provable_by_noise(questions, rate, bound, level),
-        by_mcnemar=provable_by_mcnemar(questions, rate, level),
+        by_rate=possible(provable_by_noise(questions, rate, bound, level)),
+        by_mcnemar=possible(provable_by_mcnemar(questions, rate, level)),
     )
 
 

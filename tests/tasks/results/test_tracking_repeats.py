@@ -100,6 +100,13 @@ def test_too_few_repeats_or_questions_measure_or_prove_nothing() -> None:
         measure(parent, repeats([4], parent.run_id, runs=1))
 
 
+def test_no_run_can_lose_more_than_it_has() -> None:
+    parent = run_of(0, lambda name: True)
+    assert measure(parent, repeats([4], parent.run_id)).provable_loss
+    found = measure(parent, repeats([4, *[0] * 19], parent.run_id))
+    assert (found.ex_mean, found.provable_loss) == (0.05, None)
+
+
 def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run_id))
