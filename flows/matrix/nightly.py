@@ -129,8 +129,9 @@ async def nightly(
         night: Name of the nightly run; empty: its scheduled time. A killed nightly run continues under the same
             name: with `ask_again`, its paid replies are reused.
         keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept.
-        finish_by: Time by which it must end, "07:00". Requests to backbones of the tier "flex" or "batch" are
-            sent in the standard tier while an evaluation would end after its share of the time; empty: no limit.
+        finish_by: Time by which it must end, "07:00" on the worker's machine or "07:00 Europe/Berlin". Requests to
+            backbones of the tier "flex" or "batch" are sent in the standard tier while an evaluation would end after
+            its share of the time; empty: no limit.
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
             limit.
     """

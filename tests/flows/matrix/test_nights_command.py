@@ -53,7 +53,11 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
     assert nights.schedule == "30 1 * * *" and nights.matrix.pipelines == ["few-shot", "rsl-sql"]
     assert set(nights.parameters) == {"matrix", "ask_again", "gate", "keep"}
     commented = TEMPLATE.replace("# budget_usd", "budget_usd").replace("# finish_by", "finish_by")
-    assert read_nights(written(tmp_path, commented)).budget_usd == 50
+    nights = read_nights(written(tmp_path, commented.replace("timezone: UTC", "timezone: Europe/Berlin")))
+    assert nights.budget_usd == 50
+    assert nights.parameters["finish_by"] == "07:00 Europe/Berlin", (
+        "a worker's machine may be in another zone"
+    )
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -61,6 +65,7 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
     ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
     ("timezone: localtime", '"localtime" is no time zone'),
     ("budget_usd: -1", "greater than 0"),
+    ('finish_by: "2026-12-24T07:00"', '"2026-12-24T07:00" is no time of day such as 07:00'),
     ("schedule: 5", "valid string"),
     ("schedule: [", "is not YAML"),
 ])  # fmt: skip
