@@ -26,13 +26,14 @@ from flows.evaluate.deployment import (
     use_deployed_home,
 )
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
+from flows.matrix import nightly as night_flow
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.prefect.schedule import name_of, read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.disk import Disk, disk
@@ -318,11 +319,30 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
 def test_what_is_not_in_the_folder_of_the_nights_is_refused_when_they_are_deployed(
     change: str, message: str, run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    use_own_server(monkeypatch)
+    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {change}\n  # limit"))
+    run_here("nights", "deploy", str(file)).assert_refused(message)
+
+
+def use_own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands take Prefect's server for one of the working folder."""
     running = folder_use.Addresses(prefect_port=1, mlflow_port=2, pid=os.getpid())
     monkeypatch.setenv("PREFECT_API_URL", running.prefect_api)
     monkeypatch.setattr(folder_use, "find_running_servers", lambda home: running)
-    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {change}\n  # limit"))
-    run_here("nights", "deploy", str(file)).assert_refused(message)
+
+
+def test_data_that_changed_since_the_baseline_are_refused_when_nights_are_deployed(
+    run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has changed is in test_nightly."""
+
+    def changed(names: tuple[str, str, str], night: str, *_: object) -> None:
+        raise DataError(f"changed since {night or 'any night'}: {' | '.join(names)}")
+
+    use_own_server(monkeypatch)
+    monkeypatch.setattr(night_flow, "check_data", changed)
+    refused = run_here("nights", "deploy", str(written(tmp_path, TEMPLATE)))
+    refused.assert_refused("changed since any night: demo | offline | few-shot")
 
 
 @pytest.mark.parametrize(("change", "message"), [
