@@ -319,14 +319,14 @@ class Night:
             )
         else:
             conclusion = f"{self._counted}, no significant loss{self._not_judged}."
-        return f"{conclusion} {self._missed_nights}".strip()
+        return visible(f"{conclusion} {self._missed_nights}".strip())
 
     def _problems(self, verdict: NightVerdict) -> str:
         """Say why entries have a verdict: the first line of each problem, once."""
         lines = dict.fromkeys(
             entry.problem.partition("\n")[0].rstrip(".") for entry in self.entries if entry.verdict == verdict
         )
-        return f" ({shorten([visible(line[:MAX_PROBLEM]) for line in lines], MAX_PROBLEMS)})"
+        return f" ({shorten([line[:MAX_PROBLEM] for line in lines], MAX_PROBLEMS)})"
 
     @property
     def _missed_nights(self) -> str:
