@@ -280,6 +280,8 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
         wanted = {"flow_runs": {"id": {"any_": [started["flow_run"]]}}}
         (begun,) = ask(f"{prefect_server}/flow_runs/filter", wanted)
         assert begun["parameters"].get("night") == begins and started["flow_run"] in started["page"]
+    unknown = crosscheck.run("nights", "run", "latest")
+    unknown.assert_refused('no nightly run "latest" to continue')
     variables = {name: each["job_variables"] for name, each in found.items()}
     assert variables["rerun"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
     path = str(tmp_path / "mine.yaml")
