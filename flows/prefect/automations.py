@@ -1,11 +1,12 @@
 """Prefect's automations for deployed flow runs, and the notifications of nightly runs.
 
-One automation marks a flow run as crashed once its process is gone. A webhook is called once for each nightly run that
-is red or amber, or fails: the nightly run calls it itself, with its verdict. If it cannot (its process was killed, it
-ended with an error, or it never started), a second automation calls the same webhook.
+Two automations mark a flow run as crashed: one whose process is gone, and one whose process never started. A webhook is
+called once for each nightly run that is red or amber, or fails: the nightly run calls it itself, with its verdict. If
+it cannot (its process was killed, it ended with an error, or it never started), a third automation calls the same
+webhook.
 
-`python -m flows.prefect.automations [COMMAND ...]` creates the second automation and then executes COMMAND. If a
-nightly run created it, that would be too late for a first run that is late, or whose process ends at its start.
+`python -m flows.prefect.automations [COMMAND ...]` creates the automations and then executes COMMAND. If a nightly run
+created them, that would be too late for a first run that is late, or whose process ends at its start.
 """
 
 import asyncio
@@ -22,9 +23,12 @@ from tasks.core.errors import ConfigurationError, CrosscheckError
 
 TAG = "crosscheck"
 """Tag of every deployed flow run: the automations ignore flow runs of other projects."""
-CRASH_NAME = "crosscheck: mark abandoned flow runs as crashed"
+GONE_NAME = "crosscheck: mark flow runs whose process is gone as crashed"
+UNSTARTED_NAME = "crosscheck: mark flow runs whose process never started as crashed"
 SILENT_S = 90
 """Seconds without a heartbeat: three are missed (`flows.prefect.settings.DEPLOYED`)."""
+START_S = 600
+"""Seconds in which the process of a flow run starts that a worker has taken, on a busy machine too."""
 WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: notify about failed, crashed and late nightly runs"
@@ -44,24 +48,34 @@ TEXT = (
 
 
 async def watch_over_flow_runs() -> None:
-    """Create the automation that marks deployed flow runs as crashed once their heartbeats stop, if there is none."""
+    """Create the automations that mark deployed flow runs as crashed, unless there are any.
+
+    A flow run that stays unended holds the one slot of its deployment, so no other nightly run would ever start.
+    """
+    ended = {state.capitalize() for state in ENDED}
+    gone = "Its process is gone: no heartbeat. Its answers are kept."
+    await _crash(GONE_NAME, gone, SILENT_S, after={"Running", "heartbeat"}, expect={"heartbeat", *ended})
+    unstarted = "Its process did not start: the worker that took it is gone."
+    await _crash(
+        UNSTARTED_NAME, unstarted, START_S, after={"Pending", "Submitting"}, expect={"Running", *ended}
+    )
+
+
+async def _crash(name: str, message: str, seconds: float, *, after: set[str], expect: set[str]) -> None:
+    """Create an automation: one event of a deployed flow run is not followed in time by one that it expects."""
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
     from prefect.events.schemas.automations import Posture
 
-    crash = ChangeFlowRunState(
-        state=StateType.CRASHED, message="Its process is gone: no heartbeat. Its answers are kept."
-    )
-    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
     await _create(
-        CRASH_NAME,
-        crash,
-        after={"prefect.flow-run.heartbeat"},
-        expect={"prefect.flow-run.heartbeat", *ended},
+        name,
+        ChangeFlowRunState(state=StateType.CRASHED, message=message),
+        after={f"prefect.flow-run.{event}" for event in after},
+        expect={f"prefect.flow-run.{event}" for event in expect},
         match_related={"prefect.resource.id": [f"prefect.tag.{TAG}"]},
         for_each={"prefect.resource.id"},
         posture=Posture.Proactive,
-        within=timedelta(seconds=SILENT_S),
+        within=timedelta(seconds=seconds),
     )
 
 
@@ -149,9 +163,14 @@ async def notify_of_nights() -> None:
     )
 
 
+async def _create_all() -> None:
+    await watch_over_flow_runs()
+    await notify_of_nights()
+
+
 if __name__ == "__main__":
     try:
-        asyncio.run(notify_of_nights())
+        asyncio.run(_create_all())
     except CrosscheckError as error:
         sys.exit(f"crosscheck: {error}")
     if command := sys.argv[1:]:
