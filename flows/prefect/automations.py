@@ -16,7 +16,13 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_exponential,
+)
 
 from flows.prefect.flow_runs import ENDED, open_client
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -37,11 +43,15 @@ STATES = ("Failed", "Crashed", "TimedOut", "Late")
 """States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
 ONCE_IN = timedelta(days=1)
 """Time in which the server calls the webhook at most once for a state of a nightly run."""
-TRIES = 3
-PAUSE_S = 2.0
+PATIENCE_S = 600.0
+"""Seconds for which a webhook that cannot be reached is tried."""
+PAUSE_S, MAX_PAUSE_S = 2.0, 60.0
 TIMEOUT_S = 30.0
+NOT_TAKEN = (429, 503)
+"""Statuses with which a server says that it did not take a request, and will later."""
 TEXT = (
-    '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
+    '{"text": {{ (flow_run.state.name ~ ": nightly run " ~ flow_run.name | replace("night ", "") ~ ". " '
+    '~ (flow_run.state.message or "")) | tojson }}, '
     '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'
 )
 """What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
@@ -110,25 +120,29 @@ def find_webhook() -> str:
 async def notify(state: str, text: str, page: str) -> str:
     """Call the webhook in CROSSCHECK_NOTIFY; return why it could not be called, "" if it was or there is none.
 
-    A connection that fails is tried again. A request that may have arrived is not repeated.
+    A connection that fails is tried again for ten minutes, as is what the server did not take. A request that may have
+    arrived is not repeated.
     """
     import httpx
 
     url = find_webhook()
     if not url:
         return ""
+    not_connected = (httpx.ConnectError, httpx.ConnectTimeout)
     attempts = AsyncRetrying(
-        retry=retry_if_exception_type(httpx.ConnectError),
-        stop=stop_after_attempt(TRIES),
-        wait=wait_incrementing(PAUSE_S, PAUSE_S),
-        reraise=True,
+        retry=retry_if_exception_type(not_connected)
+        | retry_if_result(lambda answer: answer.status_code in NOT_TAKEN),
+        stop=stop_after_delay(PATIENCE_S),
+        wait=wait_exponential(PAUSE_S, max=MAX_PAUSE_S),
+        # the last answer, or what the last attempt raised
+        retry_error_callback=lambda last: last.outcome.result(),  # type: ignore[union-attr]  # it has one
     )
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
             answer: httpx.Response = await attempts(
                 client.post, url, json={"text": text, "state": state, "page": page}
             )
-    except httpx.ConnectError:
+    except not_connected:
         return f"The webhook in {WEBHOOK} was not called: it cannot be reached."
     except httpx.HTTPError as error:  # its text may have the address, which may hold a secret
         return f"The webhook in {WEBHOOK} did not answer ({type(error).__name__})."
@@ -146,9 +160,11 @@ async def notify_of_nights() -> None:
     from prefect.blocks.webhook import Webhook
     from prefect.events.actions import CallWebhook
     from prefect.events.schemas.automations import Posture
+    from prefect.types import SecretDict
     from pydantic import SecretStr
 
-    block = await Webhook(method="POST", url=SecretStr(url)).save(BLOCK, overwrite=True)
+    headers = SecretDict({"Content-Type": "application/json"})  # Prefect sends a text without one
+    block = await Webhook(method="POST", url=SecretStr(url), headers=headers).save(BLOCK, overwrite=True)
     await _create(
         NAME,
         CallWebhook(block_document_id=block, payload=TEXT),

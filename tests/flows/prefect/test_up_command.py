@@ -183,7 +183,7 @@ class TestUp:
         assert up.told.empty()
         path, body = told["Failed"]
         assert path == "/hook/s3cret"
-        assert body["text"].endswith(f": Failed. {verdict}")
+        assert body["text"].startswith("Failed: nightly run ") and body["text"].endswith(f". {verdict}")
         assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
