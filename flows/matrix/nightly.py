@@ -5,7 +5,7 @@ import datetime
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from flows.evaluate.deployment import (
 )
 from flows.evaluate.flow import evaluation_flow
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
-from flows.evaluate.preparation import check_budget
+from flows.evaluate.preparation import Preparation, check_budget
 from flows.evaluate.run import keeping_result
 from flows.evaluate.working_folder import clean, in_words, open_folder
 from flows.matrix.matrix import Cell, CellLimits
@@ -41,7 +41,6 @@ from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.outcome import STANDARD
 from tasks.core.wording import next_time, percent_and_counts
-from tasks.database.database import Database
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.lists import write_leaderboard
@@ -129,8 +128,9 @@ async def nightly(
         night: Name of the nightly run; empty: its scheduled time. A killed nightly run continues under the same
             name: with `ask_again`, its paid replies are reused.
         keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept.
-        finish_by: Time by which it must end, "07:00". Requests to backbones of the tier "flex" or "batch" are
-            sent in the standard tier while an evaluation would end after its share of the time; empty: no limit.
+        finish_by: Time by which it must end, "07:00" on the worker's machine or "07:00 Europe/Berlin". Requests to
+            backbones of the tier "flex" or "batch" are sent in the standard tier while an evaluation would end after
+            its share of the time; empty: no limit.
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
             limit.
     """
@@ -166,12 +166,13 @@ async def _nightly(
     limits = night_limits(settings, finish_by, budget_usd)
     warehouse = Warehouse(home.warehouse)
     earlier = [night for night in all_nights(home) if night.name != name]
-    baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, earlier)
+    joined = [" | ".join(names) for names in evaluations]
+    baselines = read_baselines(matrix, joined, home, warehouse, earlier)
     timetable = await read_timetable(earlier, name)
     entries = []
     for index, (names, evaluation) in enumerate(evaluations.items()):
         remaining = len(evaluations) - index
-        check = partial(check_data, names, name, baselines, warehouse)
+        check = partial(check_prepared, names, name, baselines, warehouse)
         entry = await _evaluate(limits, remaining, names, evaluation, home, name, check, ask_again=ask_again)
         try:
             entry = await asyncio.to_thread(
@@ -239,8 +240,16 @@ def _clean(home: Home, keep: Keep) -> str:
         return f"It was not cleaned: {error}"
 
 
-def _baselines(
-    matrix: Matrix, names: set[str], home: Home, warehouse: Warehouse, before: Sequence[Night]
+def check_prepared(
+    names: tuple[str, str, str], night: str, baselines: Baselines, warehouse: Warehouse, prepared: Preparation
+) -> None:
+    """Refuse what was prepared if it cannot be compared with its baseline, as `check_data` says."""
+    selected = (question.id for question in prepared.questions)
+    check_data(names, night, baselines, warehouse, prepared.benchmark, selected, prepared.databases)
+
+
+def read_baselines(
+    matrix: Matrix, names: Collection[str], home: Home, warehouse: Warehouse, before: Sequence[Night]
 ) -> Baselines:
     """Read the baselines before the first paid call: runs that the matrix names, else those that a user has pinned.
 
@@ -264,23 +273,21 @@ async def _evaluate(
     evaluation: EvaluationForm,
     home: Home,
     night: str,
-    check: Callable[[str, Mapping[str, Database]], None],
+    check: Callable[[Preparation], None],
     *,
     ask_again: bool,
 ) -> NightEntry:
     """Evaluate one cell; an error, an unexpected one included, becomes part of the entry.
 
-    `left` evaluations, this one included, share what is left of the budget. `check` refuses questions (by their
-    sha256) and databases with which the scores could not be compared.
+    `left` evaluations, this one included, share what is left of the budget. `check` refuses questions and
+    databases with which the scores could not be compared.
     """
     epoch = night if ask_again else None  # cached replies of another epoch are not reused
     control = Control()
     try:
         with deployed_run(home, control, nightly=str(flow_run.id)), keeping_result(control):
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
-            preparation = limits.prepare(
-                cell, left, control, lambda prepared: check(prepared.benchmark.digest, prepared.databases)
-            )
+            preparation = limits.prepare(cell, left, control, check)
             evaluate = evaluation_flow(control, preparation)
             # A flow run is begun again while Prefect's server does not answer.
             async for beginning in async_beginnings(control, partial(time.sleep, RESTART_S)):

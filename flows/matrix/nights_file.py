@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from flows.evaluate.forms import OWN_FILE, Matrix
 from tasks.core.errors import ConfigurationError
+from tasks.core.wording import TIME_OF_DAY
 from tasks.results.run_record import KINDS
 from tasks.settings.base import Settings
 from tasks.settings.choices import Gate, Keep
@@ -30,7 +31,7 @@ matrix:
 # true: request new, paid replies each night, which detects a hosted model that has changed.
 ask_again: false
 # budget_usd: 50             # limit on the cost of a night
-# finish_by: "07:00"         # for backbones of the tier flex or batch
+# finish_by: "07:00"         # in this time zone; for backbones of the tier flex or batch
 
 # When a night is red or amber: `crosscheck help exit-codes` and the page of a night say more.
 gate:
@@ -56,7 +57,7 @@ class NightsFile(Settings):
     ask_again: bool = False
     """Whether each night requests new, paid replies."""
     finish_by: str | None = None
-    """Time by which a night must end."""
+    """Time of day by which a night must end, in the time zone of the schedule."""
     budget_usd: float | None = Field(None, gt=0, le=1_000_000)
     """Limit on the cost of a night in US dollars."""
     keep: Keep | None = None
@@ -67,6 +68,15 @@ class NightsFile(Settings):
     def _is_time_zone(cls, value: str) -> str:
         if value not in available_timezones() - {"Factory", "localtime"}:  # Prefect does not know these two
             raise ValueError(f'"{value}" is no time zone such as Europe/Berlin')
+        return value
+
+    @field_validator("finish_by")
+    @classmethod
+    def _is_time_of_day(cls, value: str | None) -> str | None:
+        if value and not TIME_OF_DAY.fullmatch(value):
+            raise ValueError(
+                f'"{value}" is no time of day such as 07:00: after a date, no night would be in time'
+            )
         return value
 
     @property
@@ -82,7 +92,8 @@ class NightsFile(Settings):
         """The parameters of the nightly flow."""
         fields = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
         keep = {"keep": self.keep.model_dump(mode="json")} if self.keep else {}
-        return {name: value for name, value in fields.items() if value is not None} | keep
+        finish_by = {"finish_by": f"{self.finish_by} {self.timezone}"} if self.finish_by else {}
+        return {name: value for name, value in fields.items() if value is not None} | keep | finish_by
 
 
 def read_nights(file: Path) -> NightsFile:

@@ -23,7 +23,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -35,7 +35,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from flows.prefect.automations import TAG
 from flows.prefect.flow_runs import SHARDS
 from flows.prefect.up import POOL
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError, similar_name
 from tasks.results.night import Night
 
 FLOWS = {
@@ -204,6 +204,12 @@ async def start_night(name: str | None) -> str:
             deployment = await client.read_deployment_by_name("nightly/nightly")
         except ObjectNotFound:
             raise ConfigurationError("No nightly run is deployed: crosscheck nights deploy") from None
+        names = [_name(run) for run in await _begun(client, deployment.id)] if name else []
+        if name and name not in names:  # it would be a new one, which pays for everything
+            hint = (
+                similar_name(name, names) or "`crosscheck nights status` names the last one without a result."
+            )
+            raise ConfigurationError(f'Prefect\'s server has no nightly run "{name}" to continue. {hint}')
         started = await client.create_flow_run_from_deployment(
             deployment.id, parameters={"night": name} if name else None
         )
@@ -237,16 +243,25 @@ async def read_status(pool: str) -> NightsStatus:
 
 async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
     """Return the name and the problem of the last nightly run, if it ended without a result."""
-    begun = [state for state in StateType if state not in (StateType.SCHEDULED, StateType.PENDING)]
-    latest = FlowRunSort.EXPECTED_START_TIME_DESC
-    runs = await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest, limit=1)
+    runs = await _begun(client, deployment_id)
     if not runs or (state := runs[0].state) is None or not state.is_final():
         return "", ""
     if state.is_completed() or state.name == "Red":  # a red one has failed, and has a result
         return "", ""
-    scheduled = runs[0].expected_start_time or state.timestamp
-    name = runs[0].parameters.get("night") or name_of(scheduled)
-    return name, f"{state.name}. {state.message or ''}".strip()
+    return _name(runs[0]), f"{state.name}. {state.message or ''}".strip()
+
+
+async def _begun(client: PrefectClient, deployment_id: UUID) -> list[FlowRun]:
+    """Return the last nightly runs that have begun, the latest first."""
+    begun = [state for state in StateType if state not in (StateType.SCHEDULED, StateType.PENDING)]
+    latest = FlowRunSort.EXPECTED_START_TIME_DESC
+    return await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest)
+
+
+def _name(run: FlowRun) -> str:
+    """Return the name of a nightly run."""
+    scheduled = run.expected_start_time or run.created or datetime.datetime.now(datetime.UTC)
+    return run.parameters.get("night") or name_of(scheduled)
 
 
 def _filters(deployment_id: UUID, states: Sequence[StateType]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import datetime
 import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 DASH = "\N{EN DASH}"
 """Stands for what does not apply or was not measured."""
@@ -14,6 +15,8 @@ UNKNOWN = "unknown"
 ROUNDING = 1e-9
 """Error of sums of fractions: what is smaller counts as 0."""
 
+TIME_OF_DAY = re.compile(r"([\d:]{5,8})(?: (\S+))?")
+"""A time of day, 07:00, and its time zone if it names one."""
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -265,9 +268,9 @@ def storable(text: str) -> str:
 
 
 def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
-    """Return the time that a text names: an ISO 8601 time, or the next time of day in the time zone of `now`.
+    """Return the time that a text names: an ISO 8601 time, or the next time of day.
 
-    ValueError if it names neither.
+    A time of day may name its time zone, else it is in that of `now`. ValueError if the text names neither.
 
     >>> night = datetime.datetime(2026, 11, 24, 22, 30, tzinfo=datetime.UTC)
     >>> next_time("07:00", night).isoformat()
@@ -276,10 +279,16 @@ def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
     '2026-11-24T23:00:00+00:00'
     >>> next_time("2026-11-26T05:00:00+01:00", night).isoformat()
     '2026-11-26T05:00:00+01:00'
+    >>> next_time("07:00 Europe/Berlin", night).isoformat()
+    '2026-11-25T07:00:00+01:00'
     """
-    is_time_of_day = len(text) <= len("07:00:00")
-    if is_time_of_day:
-        moment = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)
+    if time_of_day := TIME_OF_DAY.fullmatch(text):
+        time = datetime.time.fromisoformat(time_of_day[1])
+        try:
+            zone = ZoneInfo(time_of_day[2]) if time_of_day[2] else now.tzinfo
+        except (KeyError, OSError) as error:  # no such name; that of a folder of time zones
+            raise ValueError(text) from error
+        moment = datetime.datetime.combine(now.astimezone(zone).date(), time, zone)
         return moment if moment > now else moment + datetime.timedelta(days=1)
     moment = datetime.datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)

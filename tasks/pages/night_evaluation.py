@@ -218,10 +218,10 @@ def _matrix(night: Night) -> str:
 
 
 def earlier(night: Night) -> str:
-    """Say what earlier attempts of a nightly run paid; "" if there were none."""
+    """Say what other runs under a nightly run's name paid; "" if there were none."""
     if night.earlier.usd == 0:
         return ""
-    attempts = "Earlier attempts of this nightly run paid"
+    attempts = "Other runs under its name (of earlier attempts, or without a score) paid"
     if night.earlier.usd is not None:
         return f"{attempts} {money(night.earlier.usd)} more"
     if not night.earlier.least_usd:
@@ -232,7 +232,7 @@ def earlier(night: Night) -> str:
 
 
 def paid(night: Night) -> str:
-    """Say what a nightly run and earlier attempts paid, or what they paid at least."""
+    """Say what a nightly run and other runs under its name paid, or what they paid at least."""
     if night.paid_usd is None and night.paid_least_usd:
         return f"at least {money(night.paid_least_usd)}"
     return money(night.paid_usd)

@@ -218,9 +218,9 @@ _CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What earlier attempts of a nightly run paid, in US dollars."""
+    """What other runs under a night's name paid, in US dollars: of earlier attempts, and those without a score."""
 
-    usd: float | None = 0.0  # None if that is unknown: one of them was killed
+    usd: float | None = 0.0  # None if that is unknown: one of them was killed, or failed
     least_usd: float = 0.0  # the cost of the calls that are known
 
 
@@ -240,7 +240,7 @@ class Night:
     cleaned: str = ""  # what the cleaning did, in sentences
     finish_by: str | None = None  # when it was to have ended, as the parameter says; None without a limit
     budget_usd: float | None = None  # limit on its cost in US dollars; None without a limit
-    earlier: Earlier = Earlier()  # what earlier attempts under its name paid
+    earlier: Earlier = Earlier()  # what other runs under its name paid
     # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
     expected: datetime.datetime | None = None  # when the schedule has the next one, in UTC; None without one
@@ -278,13 +278,13 @@ class Night:
     @computed_field
     @property
     def paid_usd(self) -> float | None:
-        """What it and earlier attempts under its name paid, in US dollars; None if that of an evaluation is unknown."""
+        """What it and other runs under its name paid, in US dollars; None if that of an evaluation is unknown."""
         return total([self.cost.cost_usd, self.earlier.usd])
 
     @computed_field
     @property
     def paid_least_usd(self) -> float | None:
-        """The least that it and earlier attempts paid: calls of earlier attempts whose cost is unknown count 0."""
+        """The least that it and other runs under its name paid: calls whose cost is unknown count 0."""
         return total([self.cost.cost_usd, self.earlier.least_usd])
 
     @computed_field
@@ -319,14 +319,14 @@ class Night:
             )
         else:
             conclusion = f"{self._counted}, no significant loss{self._not_judged}."
-        return f"{conclusion} {self._missed_nights}".strip()
+        return visible(f"{conclusion} {self._missed_nights}".strip())
 
     def _problems(self, verdict: NightVerdict) -> str:
         """Say why entries have a verdict: the first line of each problem, once."""
         lines = dict.fromkeys(
             entry.problem.partition("\n")[0].rstrip(".") for entry in self.entries if entry.verdict == verdict
         )
-        return f" ({shorten([visible(line[:MAX_PROBLEM]) for line in lines], MAX_PROBLEMS)})"
+        return f" ({shorten([line[:MAX_PROBLEM] for line in lines], MAX_PROBLEMS)})"
 
     @property
     def _missed_nights(self) -> str:

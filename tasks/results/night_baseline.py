@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.wording import agreeing, counted, percent, shorten, storable
 from tasks.database.database import Database, digests_of, product_of
@@ -165,23 +166,21 @@ def check_data(
     night: str,
     baselines: Baselines,
     warehouse: Warehouse,
-    questions: str,
+    benchmark: Benchmark,
+    selected: Iterable[str],
     databases: Mapping[str, Database],
 ) -> None:
     """Refuse, before anything is paid, data that have changed since the baseline was evaluated.
 
     The baseline is the named run, else the latest complete one of other nightly runs with these names (benchmark,
-    backbone, pipeline). A named run has to be of the same question file, whose sha256 `questions` is; others are none
-    without it. Databases are not checked without a baseline, or where it was evaluated with another database product
-    or version. A database that the baseline did not use is not checked.
+    backbone, pipeline). A named run has to be of the same question file, revision and rule, and of one of the
+    `selected` questions, by id, at least; others are none without that. Databases are not checked without a baseline,
+    or where it was evaluated with another database product or version. A database that the baseline did not use is not
+    checked.
     """
     named = baselines.named.get(" | ".join(names))
-    if named and named.question_sha256 != questions:
-        raise DataError(
-            f"The question file changed since the baseline {named.run_id} was evaluated.\n"
-            "Nothing was sent to the model: the scores would differ because the questions differ. Restore the file, or "
-            'evaluate the new one and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
-        )
+    if named:
+        _check_questions(named, benchmark, selected)
     latest = _latest(names, night, warehouse.runs())
     baseline = named or (warehouse.record_of(latest.run_id) if latest else None)
     if baseline is None or baseline.engine != product_of(databases):
@@ -194,6 +193,29 @@ def check_data(
             f"{shorten(changed, MAX_DATABASES)}.\n"
             "Nothing was sent to the model: the scores would differ because the data differ. Restore the databases, or "
             'evaluate the new ones and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
+        )
+
+
+def _check_questions(named: RunRecord, benchmark: Benchmark, selected: Iterable[str]) -> None:
+    """Refuse a named baseline whose questions, or the rule of its score, are not those that are evaluated now."""
+    settings = benchmark.settings
+    facts = (
+        ("benchmark", named.benchmark, settings.name),
+        ("revision", named.revision, str(settings.revision)),
+        ("rule", named.rule, settings.rule),
+    )
+    changes = [f"the {fact} was {before} and is {now}" for fact, before, now in facts if before != now]
+    problem = f"The baseline {named.run_id} cannot be compared: {'; '.join(changes)}." if changes else ""
+    if named.question_sha256 != benchmark.digest:
+        problem = f"The question file changed since the baseline {named.run_id} was evaluated."
+    elif not changes and named.answered_rights(named.rule).keys().isdisjoint(selected):
+        problem = f"The baseline {named.run_id} has an answer to none of the questions that are selected."
+    if problem:
+        raise DataError(
+            f"{problem}\n"
+            "Nothing was sent to the model: the scores would differ because the questions differ. Evaluate the same "
+            "questions as the baseline, or evaluate the new ones and make that run the baseline: "
+            '"crosscheck nights baseline RUN --reason TEXT".'
         )
 
 
@@ -211,7 +233,7 @@ def find_baseline(
 ) -> RunRecord | None:
     """Return the latest complete run before this one of the same questions that was not worse; None without one.
 
-    The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
+    The same benchmark (name, revision, question file, selected questions, rule), backbone and pipeline, by their names:
     differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
     Neither are those in `worse`: if each bad night became the next one's baseline, no drift would be seen; nor those
     with more unanswered questions than the gate tolerates: a loss on these would not be seen. Runs are given newest
@@ -227,7 +249,7 @@ def find_baseline(
 
 
 def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse) -> Earlier:
-    """Return what earlier attempts of a nightly run paid; the cost of a killed attempt is only known in part."""
+    """Return what other runs under the name of a nightly run paid; the cost of a killed one is only known in part."""
     own_ids = {entry.run_id for entry in entries}
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in own_ids]
     records = [warehouse.record_of(run.run_id) for run in earlier]
@@ -279,7 +301,7 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
 
 
 def _earlier_runs(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
-    """Return the complete runs before this one of the same questions, newest first; if any are of nights, only these.
+    """Return the complete runs before it of its questions and rule, newest first; if any are of nights, only these.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
     others: the tag `NIGHT`, the name of the night, is the same. Repeats that measure noise are not among them.
@@ -289,7 +311,7 @@ def _earlier_runs(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHead
         run
         for run in runs
         if run.run_id != current.run_id
-        and run.combination == current.combination
+        and (*run.combination, run.rule) == (*current.combination, current.rule)
         and run.status == "complete"
         and run.started <= current.started
         and NOISE not in run.tags
@@ -306,12 +328,12 @@ def _decline(trend: Sequence[Past], baseline: RunRecord | None, gate: Gate) -> T
 
 
 def _last_scores(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
-    """Return the last scores of a combination by its rule, one of each nightly run; a re-run replaces its parent."""
+    """Return the last scores of a combination, one of each nightly run; a re-run replaces its parent."""
     rerun = {run.tags.get("parent_run_id") for run in runs}
     newest_by_night: dict[str, RunHeader] = {}
     for run in _earlier_runs(current, runs):
         unfair = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
-        if run.rule == current.rule and run.run_id not in rerun and not unfair:
+        if run.run_id not in rerun and not unfair:
             newest_by_night.setdefault(run.tags.get(NIGHT, run.run_id), run)
     newest_first = [current, *newest_by_night.values()]
     return tuple(

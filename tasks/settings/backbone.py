@@ -183,8 +183,9 @@ class BackboneSettings(Settings):
     batch_poll_s: float = Field(30.0, gt=0, le=3600)
     """Seconds between two looks at the state of a batch."""
     finish_by: str | None = None
-    """Time by which the run must end: the next "07:00" in the machine's time zone, or an ISO 8601 time. While
-    the run would end later at its current rate, requests are sent in the standard tier. It needs a cheaper tier."""
+    """Time by which the run must end: the next "07:00" in the machine's time zone, the next "07:00 Europe/Berlin", or
+    an ISO 8601 time. While the run would end later at its current rate, requests are sent in the standard tier. It
+    needs a cheaper tier."""
     prefix_cache: bool | None = None
     """Whether the endpoint charges less for the beginning of a prompt that it has seen. Then one question of each
     database runs before the others of it. None: if `prices.cached_input` is below `prices.input`."""

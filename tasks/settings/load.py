@@ -59,12 +59,13 @@ def load_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
     Raises:
-        YAMLError: it is not YAML, an alias refers to a value that contains it, or there are too many values.
+        YAMLError: it is not YAML, a key is there twice, an alias refers to a value that contains it, or there are too
+            many values.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
-            _count_values(node, {})  # which refuses aliases within themselves, and too many values
+            _count_values(node, {})  # which refuses what `safe_load` takes
         return yaml.safe_load(text)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
@@ -82,11 +83,25 @@ def _count_values(node: yaml.Node, counted: dict[int, int]) -> int:
     counted[id(node)] = 0
     parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
     if isinstance(node, yaml.MappingNode):
+        _refuse_repeated(key for key, _ in node.value)
         parts = [part for pair in node.value for part in pair]
     count = counted[id(node)] = 1 + sum(_count_values(part, counted) for part in parts)
     if count > MAX_VALUES:
         raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
     return count
+
+
+def _refuse_repeated(keys: Iterable[yaml.Node]) -> None:
+    """Refuse a key that is there twice in a mapping: PyYAML uses its last value, and says nothing."""
+    seen = set()
+    for key in keys:
+        name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+        if name in seen:
+            raise yaml.MarkedYAMLError(
+                problem=f'the key "{key.value}" is there twice', problem_mark=key.start_mark
+            )
+        if name is not None and key.tag != "tag:yaml.org,2002:merge":
+            seen.add(name)
 
 
 PACKAGE = "genai-prices"

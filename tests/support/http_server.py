@@ -53,10 +53,16 @@ def refusing_server(body: bytes = b"You are not authenticated.", status: int = 4
 
 @contextmanager
 def webhook() -> Iterator[tuple[str, "Queue[tuple[str, Any]]"]]:
-    """Yield the address of a webhook, and the path and the JSON of each request as it comes."""
+    """Yield the address of a webhook, and the path and the JSON of each request as it comes.
+
+    As many do, it takes no text that is not said to be JSON.
+    """
     received: Queue[tuple[str, Any]] = Queue()
 
     def keep(request: Handler, body: bytes) -> None:
+        if request.headers.get_content_type() != "application/json":
+            send(request, status=415)
+            return
         send(request)
         received.put((request.path, json.loads(body)))
 

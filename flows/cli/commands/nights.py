@@ -90,28 +90,28 @@ class Deploy(options.Output):
         from flows.evaluate.deployment import named_evaluations, settings_of
         from flows.evaluate.forms import offering
         from flows.evaluate.preparation import prepare
-        from flows.matrix.nightly import night_limits
+        from flows.matrix.nightly import check_prepared, night_limits, read_baselines
         from flows.prefect.schedule import deploy_nights, read_status
         from flows.prefect.settings import DEPLOYED_HOME
         from flows.prefect.up import POOL
         from tasks.core.wording import counted, shorten
-        from tasks.results.night_baseline import named_run
 
         settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
         night_limits(settings, nights.finish_by, nights.budget_usd)
         names = named_evaluations(nights.matrix)
-        nights.matrix.check_baselines({" | ".join(name) for name in names})
+        joined = [" | ".join(name) for name in names]
+        nights.matrix.check_baselines(joined)
         if has_own_server:  # workers elsewhere have data and runs of their own
+            baselines = read_baselines(nights.matrix, joined, self.folder, self.warehouse, [])
             with self.progress() as progress:
-                for evaluation in settings:
+                for name, evaluation in zip(names, settings, strict=True):
                     benchmark = evaluation.benchmark
                     # without `data`, a worker may have other data than this shell; the demo is made where it runs
                     is_here = Path(evaluation.data, benchmark.folder).is_dir() or benchmark.layout == "demo"
                     if nights.matrix.data or is_here:
                         checked = evaluation.model_copy(update={"home": str(self.folder.path)})
-                        prepare(checked, progress, sends_requests=False, choose=False)
-            for baseline in nights.matrix.baselines.values():
-                named_run(baseline, self.warehouse)
+                        prepared = prepare(checked, progress, sends_requests=False, choose=False)
+                        check_prepared(name, "", baselines, self.warehouse, prepared)
         home = {DEPLOYED_HOME: str(self.folder.path)}
 
         async def run() -> "NightsStatus":
@@ -120,7 +120,7 @@ class Deploy(options.Output):
             return await read_status(POOL)
 
         status = asyncio.run(run())
-        listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
+        listed = shorten(joined, RUNS_SHOWN)
         _show(self, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 

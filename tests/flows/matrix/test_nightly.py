@@ -494,9 +494,19 @@ async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
         prepared = prepare(*given)
         return replace(prepared, benchmark=replace(prepared.benchmark, digest="0" * 64))
 
+    named = {f"demo | {entry['backbone']} | zero-shot": baseline}
     monkeypatch.setattr(matrix, "prepare", prepare_with_other_questions)
-    state, _ = await nights("other", limit=6, baselines={f"demo | {entry['backbone']} | zero-shot": baseline})
+    state, _ = await nights("other", limit=6, baselines=named)
     assert f"The question file changed since the baseline {baseline} was evaluated" in state.message
+    monkeypatch.setattr(matrix, "prepare", prepare)
+    state, _ = await nights("disjoint", questions="10-12", limit=None, baselines=named)
+    assert (
+        f"The baseline {baseline} has an answer to none of the questions that are selected" in state.message
+    )
+    changes = ["benchmark.revision=new", "benchmark.rule=strict"]
+    state, _ = await nights("rule", limit=6, baselines=named, overrides=changes)
+    revision = before["entries"][0]["run"]["revision"]
+    assert f"the revision was {revision} and is new; the rule was bird and is strict" in state.message
     assert len(nights.model.requests) == asked
 
 

@@ -26,13 +26,14 @@ from flows.evaluate.deployment import (
     use_deployed_home,
 )
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
+from flows.matrix import nightly as night_flow
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.prefect.schedule import name_of, read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.settings.choices import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.disk import Disk, disk
@@ -53,7 +54,11 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
     assert nights.schedule == "30 1 * * *" and nights.matrix.pipelines == ["few-shot", "rsl-sql"]
     assert set(nights.parameters) == {"matrix", "ask_again", "gate", "keep"}
     commented = TEMPLATE.replace("# budget_usd", "budget_usd").replace("# finish_by", "finish_by")
-    assert read_nights(written(tmp_path, commented)).budget_usd == 50
+    nights = read_nights(written(tmp_path, commented.replace("timezone: UTC", "timezone: Europe/Berlin")))
+    assert nights.budget_usd == 50
+    assert nights.parameters["finish_by"] == "07:00 Europe/Berlin", (
+        "a worker's machine may be in another zone"
+    )
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -61,6 +66,7 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
     ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
     ("timezone: localtime", '"localtime" is no time zone'),
     ("budget_usd: -1", "greater than 0"),
+    ('finish_by: "2026-12-24T07:00"', '"2026-12-24T07:00" is no time of day such as 07:00'),
     ("schedule: 5", "valid string"),
     ("schedule: [", "is not YAML"),
 ])  # fmt: skip
@@ -274,6 +280,8 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
         wanted = {"flow_runs": {"id": {"any_": [started["flow_run"]]}}}
         (begun,) = ask(f"{prefect_server}/flow_runs/filter", wanted)
         assert begun["parameters"].get("night") == begins and started["flow_run"] in started["page"]
+    unknown = crosscheck.run("nights", "run", "latest")
+    unknown.assert_refused('no nightly run "latest" to continue')
     variables = {name: each["job_variables"] for name, each in found.items()}
     assert variables["rerun"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
     path = str(tmp_path / "mine.yaml")
@@ -313,11 +321,30 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
 def test_what_is_not_in_the_folder_of_the_nights_is_refused_when_they_are_deployed(
     change: str, message: str, run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    use_own_server(monkeypatch)
+    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {change}\n  # limit"))
+    run_here("nights", "deploy", str(file)).assert_refused(message)
+
+
+def use_own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands take Prefect's server for one of the working folder."""
     running = folder_use.Addresses(prefect_port=1, mlflow_port=2, pid=os.getpid())
     monkeypatch.setenv("PREFECT_API_URL", running.prefect_api)
     monkeypatch.setattr(folder_use, "find_running_servers", lambda home: running)
-    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {change}\n  # limit"))
-    run_here("nights", "deploy", str(file)).assert_refused(message)
+
+
+def test_data_that_changed_since_the_baseline_are_refused_when_nights_are_deployed(
+    run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has changed is in test_nightly."""
+
+    def changed(names: tuple[str, str, str], night: str, *_: object) -> None:
+        raise DataError(f"changed since {night or 'any night'}: {' | '.join(names)}")
+
+    use_own_server(monkeypatch)
+    monkeypatch.setattr(night_flow, "check_data", changed)
+    refused = run_here("nights", "deploy", str(written(tmp_path, TEMPLATE)))
+    refused.assert_refused("changed since any night: demo | offline | few-shot")
 
 
 @pytest.mark.parametrize(("change", "message"), [

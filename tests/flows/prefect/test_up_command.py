@@ -1,5 +1,6 @@
 """`crosscheck up` as users run it: real servers, really killed."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -17,7 +18,9 @@ from queue import Queue
 from urllib.parse import urlsplit
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.prefect import automations
 from flows.prefect.automations import WEBHOOK
 from tasks.results.night import Night, all_nights, write
 from tasks.settings.choices import Gate
@@ -161,6 +164,7 @@ class TestUp:
         assert answer["status"] == "REJECT" and answer["state"]["name"] == "AwaitingConcurrencySlot"
         assert _set_state(api, first, "COMPLETED")["status"] == "ACCEPT"
         wait_until(lambda: _set_state(api, second, "PENDING")["status"] == "ACCEPT")
+        assert _set_state(api, second, "COMPLETED")["status"] == "ACCEPT"
 
     def test_the_server_calls_the_webhook_once_for_a_night_that_could_not_do_so_itself(
         self, up: Up, api: str
@@ -179,7 +183,7 @@ class TestUp:
         assert up.told.empty()
         path, body = told["Failed"]
         assert path == "/hook/s3cret"
-        assert body["text"].endswith(f": Failed. {verdict}")
+        assert body["text"].startswith("Failed: nightly run ") and body["text"].endswith(f". {verdict}")
         assert body["page"].startswith(f"{up.urls['Prefect']}/")
 
     def test_a_server_that_is_killed_comes_back(self, up: Up) -> None:
@@ -193,6 +197,26 @@ class TestUp:
                 os.kill(pid, signal.SIGKILL)
         wait_until(lambda: servers() - before and answers(f"{up.urls['MLflow']}/health"))
         assert up.process.poll() is None
+
+    def test_a_night_whose_machine_died_as_it_began_ends_and_the_next_one_begins(
+        self, api: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It has sent no heartbeat, and holds the only slot of nightly runs until it has ended."""
+        names = {each["name"] for each in ask(f"{api}/automations/filter", {})}
+        assert {automations.GONE_NAME, automations.UNSTARTED_NAME} <= names, "before the first flow run"
+        for name, value in (("GONE_NAME", "a"), ("UNSTARTED_NAME", "b"), ("SILENT_S", 10), ("START_S", 10)):
+            monkeypatch.setattr(automations, name, value)
+        with temporary_settings({PREFECT_API_URL: api}):
+            asyncio.run(automations.watch_over_flow_runs())
+        for name in ("Pending", "Submitting", "Running"):
+            died = _planned_night(api)
+            begun = "Pending" if name == "Running" else name
+            while _set_state(api, died, "PENDING", name=begun)["status"] != "ACCEPT":
+                time.sleep(0.5)  # the slot is freed a moment later
+            if name == "Running":  # before it is due
+                ask(f"{api}/flow_runs/{died}/set_state", {"state": {"type": "RUNNING"}, "force": True})
+            while ask(f"{api}/flow_runs/{died}")["state_name"] != "Crashed":
+                time.sleep(0.5)
 
     def test_ctrl_c_stops_everything_in_order(self, up: Up) -> None:
         """After a kill nothing is left either: see tests/promises/test_up.py."""

@@ -248,6 +248,12 @@ def test_a_night_after_which_the_questions_changed_is_no_baseline_and_that_is_sa
     )
 
 
+def test_a_night_after_which_another_rule_was_chosen_is_no_baseline(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(1, 20, 100)
+    night = a_night(warehouse, [before, tonight.model_copy(update={"rule": "strict"})])
+    assert (night.colour, night.entries[0].problem) == ("No baseline yet", "")
+
+
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
     before, tonight = two_runs(1, 20, 100)
     night = a_night(warehouse, [before, tonight.model_copy(update={"tags": {"oracle": "both"}})])
@@ -263,6 +269,8 @@ def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse
     assert "1 of 2 evaluations was not completed: demo | closed | zero-shot" in night.verdict
     night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED, REFUSED])
     assert "2 of 3 evaluations were not completed: " in night.verdict
+    night = a_night(warehouse, two_runs(4, 7, 100), others=[replace(REFUSED, backbone="\x1b[2J\u202e")])
+    assert "demo | ␛[2J<U+202E> | zero-shot" in night.verdict, "a webhook and a log receive it as it is"
 
 
 def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
@@ -353,6 +361,9 @@ def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> N
     assert (earlier(night), paid(night)) == ("", "$0.0000")
     killed = replace(night, earlier=paid_before("tonight", [], warehouse))
     assert killed.earlier == Earlier(None, 0.75)
+    assert earlier(killed).startswith(
+        "Other runs under its name (of earlier attempts, or without a score) paid"
+    )
     assert "at least $0.7500 more; the cost of their last calls is unknown" in earlier(killed)
     assert (killed.paid_usd, paid(killed)) == (None, "at least $0.7500")
     assert paid_before("another", [], warehouse) == Earlier()

@@ -270,6 +270,14 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
         ("- rsl-sql", "must hold keys and values, not a list"),
         ("5", "must hold keys and values, not a single value"),
         ("a: [", "own.yaml is not YAML: line 1, column 5: expected the node content"),
+        (
+            "kind: rsl-sql\nkind: few-shot",
+            'own.yaml is not YAML: line 2, column 1: the key "kind" is there twice',
+        ),
+        (
+            "kind: rsl-sql\nselection: {shortcut: none, shortcut: any}",
+            'column 29: the key "shortcut" is there twice',
+        ),
         ("kind: foo", 'key kind: there is no pipeline "foo"'),
         ("description: x", "key kind: which pipeline this is about is missing"),
         ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
