@@ -222,6 +222,11 @@ def _os_error_message(error: OSError) -> str:
     where = f": {error.filename}" if error.filename else ""
     if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
         return f"{error.strerror}{where}. Name another file or folder."
+    if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
+        return (
+            f"{error.strerror}{where}. There is a file in the place of a folder, or a folder in the place of a file: "
+            "move it away, then run the same command again."
+        )
     return (
         f"{error.strerror or error}{where}. Check that the disk has space and that the file can be read and written. "
         f"Answers so far are kept: run the same command again to continue.{more}"

@@ -1,5 +1,6 @@
 """Demonstrations for each question, chosen from the training questions, leaks removed."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -121,6 +122,14 @@ class DemonstrationSearch:
             return None
         names = self._evaluated.schema_names if self._retrieval.mask and self._pools else {}
         return {"pools": [pool.guarded for pool in self._pools], "names": names}
+
+    @property
+    def source(self) -> str:
+        """How many training questions may be shown, and a digest of them: "289 (1a2b3c4d)"; "" where none are shown."""
+        if not self._pools:
+            return ""
+        pools = [pool.guarded for pool in self._pools]
+        return f"{sum(map(len, pools)):,} ({hashlib.sha256(repr(pools).encode()).hexdigest()[:8]})"
 
     def _pool(self, benchmark: Benchmark) -> _Pool:
         """Return a benchmark's training questions without those of the evaluated split."""

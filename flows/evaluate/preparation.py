@@ -48,7 +48,6 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.choices import HARMLESS
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.pipeline import (
     PipelineSettings,
@@ -384,7 +383,7 @@ def settings_of_run(
     """Return the settings of a run that has ended, over all questions; `overrides` change those in `HARMLESS`."""
     stored: dict[str, Any] = copy.deepcopy(dict(parent.settings))
     name = parent.run_id
-    if not BACKBONES.has(str(stored["backbone"].get("kind"))):
+    if parent.made_elsewhere:
         raise DataError(
             f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
         )

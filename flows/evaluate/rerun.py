@@ -21,7 +21,7 @@ from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
 from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of
-from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, TRAINING_QUESTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.choices import PINNED, Only, QuestionSelection
@@ -30,7 +30,7 @@ from tasks.settings.home import Home
 
 _OWN_TAGS = (
     *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt", GENERATED_DESCRIPTIONS),
-    *("name", "note", PINNED),
+    *(TRAINING_QUESTIONS, "name", "note", PINNED),
 )
 """Tags of one re-run, which a re-run of it does not inherit."""
 
@@ -306,6 +306,13 @@ def rerun(
                     f"Prompts of {plan.parent.run_id} showed other generated column descriptions "
                     f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
                     "both are merged."
+                )
+            chosen_from = plan.parent.tags.get(TRAINING_QUESTIONS)  # None: an older release did not note it
+            if chosen_from and prepared.search.source != chosen_from:
+                control.progress.note(
+                    f"Demonstrations of {plan.parent.run_id} were chosen from other training questions "
+                    f"({chosen_from}) than those of this run ({prepared.search.source}): its answers with both are "
+                    "merged."
                 )
             facts = {
                 "parent": plan.parent.run_id,

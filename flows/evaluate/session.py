@@ -44,6 +44,7 @@ from tasks.results.run_record import (
     GENERATED_DESCRIPTIONS,
     KINDS,
     NIGHT,
+    TRAINING_QUESTIONS,
     RunRecord,
     TaskRunCounts,
     Unfinished,
@@ -445,6 +446,8 @@ def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) ->
         tags["oracle"] = ", ".join(setting.partition("=")[2] for setting in oracles)
     if preparation.generated:
         tags[GENERATED_DESCRIPTIONS] = preparation.generated
+    if preparation.search.source:
+        tags[TRAINING_QUESTIONS] = preparation.search.source
     return describe(
         {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
         benchmark.question_files,

@@ -14,6 +14,7 @@ from types import FrameType
 
 from flows.runtime.control import Control
 from tasks.backbone.cache.room import lost
+from tasks.core import registry
 from tasks.database import sqlite_files as damage
 from tasks.settings.home import Home
 
@@ -116,10 +117,10 @@ class _LogFile(RotatingFileHandler):
 
 @contextmanager
 def logging_to(home: Home) -> Iterator[None]:
-    """Write warnings to the log file; those about damaged files and lost replies go to the terminal as well."""
+    """Write warnings to the log file; the terminal gets those about damaged files, lost replies and packages."""
     terminal = logging.StreamHandler()
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
-    for log in (damage.log, lost):
+    for log in (damage.log, lost, registry.log):
         log.addHandler(terminal)
     handler = _LogFile(log_file(home), maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -136,6 +137,6 @@ def logging_to(home: Home) -> Iterator[None]:
         logging.raiseExceptions = raise_exceptions
         logging.captureWarnings(False)
         root.removeHandler(handler)
-        for log in (damage.log, lost):
+        for log in (damage.log, lost, registry.log):
             log.removeHandler(terminal)
         handler.close()

@@ -19,6 +19,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import logging
 import pkgutil
 import sys
 import threading
@@ -31,6 +32,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from tasks.core.errors import ConfigurationError, ExtensionError, did_you_mean
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -41,11 +44,13 @@ USER_FILES = "crosscheck_user_files"
 class Registry(Generic[T]):
     """Named implementations of one kind, imported when they are first looked up."""
 
-    def __init__(self, kind: str, *, package: str, group: str) -> None:
+    def __init__(self, kind: str, *, package: str, group: str, base: type[Any] = object) -> None:
         self.kind = kind  # what the implementations are, for messages: "pipeline"
+        self.base = base  # the type of what installed packages offer
         self._package = package  # module, or package of modules, that registers the built-in ones
         self._group = group  # group of entry points under which installed packages offer theirs
-        self._implementations: dict[str, T] = {}
+        self._implementations: dict[str, T] = {}  # the built-in ones
+        self._loaded: dict[str, T] = {}  # those of installed packages
         self._imported = False
         self._lock = threading.RLock()
 
@@ -77,19 +82,14 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Return the implementation of a name, or of `path/to/file.py:attribute`."""
         self._import_built_in()
+        if name in self._loaded:
+            return self._loaded[name]
         if name in self._implementations:
+            if name in self.offered():
+                self.warn_hidden(name)
             return self._implementations[name]
-        for entry_point in _entry_points(tuple(sys.path)).select(group=self._group, name=name):
-            _PACKAGES.add(entry_point.module.partition(".")[0])
-            try:
-                offered: T = entry_point.load()
-            except Exception as error:
-                raise ConfigurationError(
-                    f'The {self.kind} "{name}" of the entry point {entry_point.value} cannot be imported: '
-                    f"{described(error)}"
-                ) from error
-            self.register(name)(offered)
-            return offered
+        if name in self.offered():
+            return self._load(name)
         if is_in_file(name):
             implementation: T = attribute_of_file(name, self.kind)
             return implementation
@@ -97,6 +97,49 @@ class Registry(Generic[T]):
             f'There is no {self.kind} "{name}". {did_you_mean(name, self.names())} '
             f"One of your own is named path/to/file.py:attribute."
         )
+
+    def usable(self) -> dict[str, T]:
+        """Return all implementations by name, without those of installed packages that cannot be used.
+
+        A warning names these: a broken package does not end what does not need it.
+        """
+        self._import_built_in()
+        implementations = dict(sorted(self._implementations.items()))
+        for name in self.offered():
+            try:
+                implementations[name] = self.get(name)
+            except ConfigurationError as error:
+                warn_once(f"{error} It is left out.")
+        return implementations
+
+    def warn_hidden(self, name: str) -> None:
+        """Warn that a name stands for Crosscheck's own implementation, and not for that of an installed package."""
+        warn_once(
+            f'"{name}" is Crosscheck\'s own {self.kind}. That of an installed package is not used: '
+            "rename its entry point."
+        )
+
+    def _load(self, name: str) -> T:
+        """Import what an installed package offers."""
+        entry_points = _entry_points(tuple(sys.path)).select(group=self._group, name=name)
+        sources = sorted({point.value for point in entry_points})
+        if len(sources) > 1:
+            raise ConfigurationError(
+                f'Two installed packages offer the {self.kind} "{name}" ({" and ".join(sources)}): uninstall one.'
+            )
+        entry_point = next(iter(entry_points))
+        _PACKAGES.add(entry_point.module.partition(".")[0])
+        subject = f'The {self.kind} "{name}" of the entry point {entry_point.value}'
+        try:
+            offered = entry_point.load()
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"{subject} cannot be imported: {described(error)}.") from error
+        if not isinstance(offered, self.base):
+            raise ConfigurationError(
+                f"{subject} is of the type {type(offered).__name__}, not {self.base.__name__}."
+            )
+        self._loaded[name] = cast(T, offered)
+        return self._loaded[name]
 
     def _import_built_in(self) -> None:
         """Import all modules of the package, once: they register what they define."""
@@ -231,6 +274,12 @@ def forget_changed_files() -> None:
         for name, (path, content) in _IMPORTED_FILES.items():
             if path.is_file() and path.read_bytes() != content:
                 sys.modules.pop(name, None)
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Log a warning, once per process."""
+    log.warning(message)
 
 
 @cache

@@ -138,23 +138,23 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
     whose message says what is wrong.
     """
     scheme, separator, rest = text.partition("://")
-    engines = [ENGINES.get(name) for name in ENGINES.names()]
+    engines = ENGINES.usable()
     # what is before "://" may be part of a path: a scheme has letters, digits, "+" and "-" only
     is_url = separator and scheme.replace("+", "").replace("-", "").isalnum()
     if not is_url:
         path = Path(text).expanduser().absolute()
-        chosen = next((engine for engine in engines if engine.has_file(path)), ENGINES.get("sqlite"))
-        return Location(chosen.name, str(path), writable=writable, version=version)
+        chosen = next((name for name, engine in engines.items() if engine.has_file(path)), "sqlite")
+        return Location(chosen, str(path), writable=writable, version=version)
     scheme = scheme.lower()
-    for engine in engines:
+    for name, engine in engines.items():
         if scheme in engine.schemes:
             if engine.server:
                 address, password = _without_password(text)
-                return Location(engine.name, address, password or engine.password(), writable, version)
+                return Location(name, address, password or engine.password(), writable, version)
             # sqlite:///relative.db, sqlite:////absolute.db
             path = Path(rest.removeprefix("/")).expanduser().absolute()
-            return Location(engine.name, str(path), writable=writable, version=version)
-    schemes = [scheme for engine in engines for scheme in engine.schemes]
+            return Location(name, str(path), writable=writable, version=version)
+    schemes = [scheme for engine in engines.values() for scheme in engine.schemes]
     similar = get_close_matches(scheme, schemes, n=1)
     hint = f'Did you mean "{similar[0]}://"? ' if similar else ""
     known = ", ".join(f"{name}://" for name in sorted(schemes))
@@ -192,9 +192,8 @@ def _without_password(url: str) -> tuple[str, str]:
 
 def dialect_named(name: str) -> str:
     """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs."""
-    engines = [ENGINES.get(engine_name) for engine_name in ENGINES.names()]
-    for engine in engines:
-        if name.lower() in (engine.name, engine.dialect, *engine.schemes):
+    engines = ENGINES.usable()
+    for engine_name, engine in engines.items():
+        if name.lower() in (engine_name, engine.dialect, *engine.schemes):
             return engine.dialect
-    names = [engine.name for engine in engines]
-    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, names)}')
+    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, engines)}')

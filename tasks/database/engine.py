@@ -27,13 +27,6 @@ from tasks.database.schema import Column, ForeignKey, Schema, Table
 if TYPE_CHECKING:
     import sqlite3
 
-ENGINES: Registry["Engine"] = Registry("engine", package="tasks.database.engines", group="crosscheck.engines")
-
-
-def engine_of(location: Location) -> "Engine":
-    """Return the engine of a location."""
-    return ENGINES.get(location.engine)
-
 
 class KeyColumn(NamedTuple):
     """A column of a primary or foreign key, as the catalog of a database lists it."""
@@ -197,6 +190,16 @@ class Engine(ABC):
     @abstractmethod
     def values(self, location: Location) -> "Values":
         """Open its values for the index of them."""
+
+
+ENGINES: Registry[Engine] = Registry(
+    "engine", package="tasks.database.engines", group="crosscheck.engines", base=Engine
+)
+
+
+def engine_of(location: Location) -> Engine:
+    """Return the engine of a location."""
+    return ENGINES.get(location.engine)
 
 
 class Values(ABC):

@@ -26,7 +26,7 @@ from tasks.results.comparison import (
 )
 from tasks.results.parameters import flatten
 from tasks.results.predictions_table import answer_in_words
-from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, TRAINING_QUESTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse, previous_run
 from tasks.scoring.breakdown import grades_in_order
 from tasks.scoring.candidates import is_candidate
@@ -413,6 +413,9 @@ def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
         code = {"crosscheck.version": run.version, "crosscheck.git_commit": _shorten_commit(run.git_commit)}
         generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
         settings.update({key: value for key, value in {**code, **generated}.items() if value})
+    if TRAINING_QUESTIONS in a.tags and TRAINING_QUESTIONS in b.tags:  # older releases did not note them
+        for settings, run in ((settings_a, a), (settings_b, b)):
+            settings[f"benchmark.{TRAINING_QUESTIONS}"] = run.tags[TRAINING_QUESTIONS]
     changes = [
         SettingChange(key, settings_a.get(key), settings_b.get(key))
         for key in dict.fromkeys([*settings_a, *settings_b])

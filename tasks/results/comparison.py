@@ -14,7 +14,7 @@ from tasks.core.wording import DASH, MINUS, agreeing, counted, counts, percent, 
 from tasks.documents.model import Table
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
-from tasks.scoring.metric import HEADLINE, METRICS, SHARE, Better, Metric
+from tasks.scoring.metric import HEADLINE, SHARE, Better, Metric, find_metrics
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, Score, Value
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
@@ -126,8 +126,7 @@ def _is_informative(value: Value | None) -> bool:
 
 def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     """Return metrics by name in the summary's order; those of a user's file, which is not imported, are None."""
-    registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
-    metrics: dict[str, Metric | None] = {metric.name: metric for metric in registered}
+    metrics: dict[str, Metric | None] = {metric.name: metric for metric in find_metrics()}
     for run in (a, b):
         for name in run.settings_of("benchmark").get("metrics") or ():
             metrics.setdefault(str(name).rpartition(":")[2], None)

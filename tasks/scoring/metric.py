@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.registry import Registry, described, is_shipped, of_type
+from tasks.core.registry import Registry, described, is_shipped, of_type, warn_once
 from tasks.core.wording import DASH, amount, counted, counts, percent
 from tasks.scoring.scores import Accuracy, Measurement, QuestionScore, Ratio, Value, accuracy
 
@@ -153,7 +153,7 @@ def _figure(value: Any) -> str:
 
 
 BUILT_IN = "tasks.scoring.metrics"
-METRICS: Registry[Metric] = Registry("metric", package=BUILT_IN, group="crosscheck.metrics")
+METRICS: Registry[Metric] = Registry("metric", package=BUILT_IN, group="crosscheck.metrics", base=Metric)
 
 
 def metric(
@@ -183,16 +183,17 @@ def metric(
 def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
     """Return every registered metric and those named, also as `path/to/file.py:name`, in the order of the summary."""
     metrics: dict[str, Metric] = {}
-    for name in dict.fromkeys((*METRICS.names(), *names)):
+    for name in dict.fromkeys((*METRICS.usable(), *names)):
         registered = METRICS.get(name)
         if not isinstance(registered, Metric):
             raise ConfigurationError(
                 f'The metric "{name}" is a {type(registered).__name__}: put @metric("its title") above its function.'
             )
         if metrics.setdefault(registered.name, registered) is not registered:
-            raise ConfigurationError(
-                f'The metric "{name}" has the name of another, "{registered.name}": rename it.'
-            )
+            problem = f'The metric "{name}" has the name of another, "{registered.name}": rename it.'
+            if name in names:
+                raise ConfigurationError(problem)
+            warn_once(f"{problem} It is left out.")
     return tuple(sorted(metrics.values(), key=lambda metric: metric.order))
 
 

@@ -20,7 +20,7 @@ RESERVED_TAGS = frozenset(
     """
     answer_keys attempt benchmark_revision changed crosscheck_run_id crosscheck_version generated_descriptions
     git_commit name night noise note oracle parent_mlflow_run_id parent_run_id question_sha256 repeat rerolled rerun
-    rerun_from rule score sqlite_version status sweep sweep_set vs_best
+    rerun_from rule score sqlite_version status sweep sweep_set training_questions vs_best
     """.split()  # noqa: SIM905 - a list of 25 strings would be half a page
 )
 """Tags that Crosscheck writes itself."""

@@ -267,8 +267,10 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     if model_kind and is_in_file(name):
         content = {model_kind.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
         return _validated(kind, Path(name), content, overrides)
-    if model_kind and name in offered(kind) and name not in available(conf, kind):
-        return _validated(kind, Path(name), {model_kind.key: name, "name": name}, overrides)
+    if model_kind and name in offered(kind):
+        if name not in available(conf, kind):
+            return _validated(kind, Path(name), {model_kind.key: name, "name": name}, overrides)
+        model_kind.registry.warn_hidden(name)
     path = _file_of(conf, kind, name)
     content = read_yaml(path)
     if content.get("name") is None:

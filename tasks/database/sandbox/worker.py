@@ -23,6 +23,8 @@ from collections import OrderedDict
 from functools import cache
 from io import BufferedReader, BufferedWriter
 
+from tasks.core.errors import CrosscheckError, ExtensionError
+from tasks.core.registry import described, extension_location
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frames import HEADER, Job, WorkerReply, framed
@@ -110,7 +112,9 @@ def _end_after(seconds: float) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the exception, or one with the same message where it cannot be pickled."""
+    """Return the exception, or one with the same message where an engine of a package raised it or pickling fails."""
+    if not isinstance(error, CrosscheckError) and extension_location(error):
+        return ExtensionError(described(error))
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own exception
     except Exception:  # pickling runs code of the exception's own class; the message is kept

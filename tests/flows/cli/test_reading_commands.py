@@ -84,3 +84,14 @@ def test_batches_under_way_are_named_until_their_end_was_seen(home: Home, ended:
     ran = run("status")
     assert ran.code == 0, ran.err
     assert ("1 batch under way (2 requests), the first since" in ran.out) is not ended
+
+
+@pytest.mark.parametrize("command", [("status",), ("clean", "--dry-run")], ids=" ".join)
+def test_a_file_in_the_place_of_a_folder_is_named_with_what_to_do(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "prefect").write_text("", encoding="utf-8")
+    ran = run(*command, "--home", str(tmp_path))
+    assert ran.code == 2
+    assert f"Not a directory: {tmp_path}/prefect" in ran.err and "move it away" in ran.err
+    assert "disk has space" not in ran.err

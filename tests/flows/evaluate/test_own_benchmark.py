@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -188,3 +189,23 @@ def test_soft_f1_is_that_of_the_nearest_of_several_golds(own_benchmark: OwnBench
     assert ran.code == 0, ran.err
     record = json.loads(ran.out)
     assert record["correct"] == record["total"] == record["metrics"]["soft_f1"]["sum"] == len(questions)
+
+
+@pytest.mark.slow
+def test_runs_with_other_training_questions_are_told_apart(
+    crosscheck: CommandLine, own_benchmark: OwnBenchmark
+) -> None:
+    command = ("evaluate", *benchmark_of(own_benchmark), "--pipeline", "few-shot", "--limit", "3", "--json")
+    before = crosscheck.run(*command)
+    train = own_benchmark.folder / "train.json"
+    train.write_text(json.dumps(json.loads(train.read_text(encoding="utf-8"))[5:]), encoding="utf-8")
+    after = crosscheck.run(*command)
+    first, second = (ran.json["tags"]["training_questions"] for ran in (before, after))
+    assert first != second
+    compared = crosscheck.run("compare", before.json["run_id"], after.json["run_id"])
+    assert re.search(rf"benchmark\.training_questions +{re.escape(first)} +{re.escape(second)}", compared.out)
+    data = ("--data", str(own_benchmark.folder.parent))
+    again = crosscheck.run("rerun", before.json["run_id"], "--from", "preliminary_sql", *data, "--json")
+    assert f"chosen from other training questions ({first}) than those of this run ({second})" in again.err
+    zero_shot = ("evaluate", *benchmark_of(own_benchmark), "--pipeline", "zero-shot", "--limit", "1")
+    assert "training_questions" not in crosscheck.run(*zero_shot, "--json").json["tags"]

@@ -157,13 +157,18 @@ def test_a_run_without_a_model_or_an_end_or_with_a_secret_that_was_not_stored_ca
 ) -> None:
     system = {
         "benchmark": {"name": "demo"},
-        "backbone": {"kind": "score", "name": "x"},
-        "pipeline": {"kind": "score"},
+        "backbone": {"kind": "predictions", "name": "x"},
+        "pipeline": {"kind": "predictions"},
     }
     scored = night.other("29990101-000000-aaaaaa", settings=system)
     night.finish(scored, CASES)
     with pytest.raises(CrosscheckError, match="no model to ask"):
         night.plan(scored.run_id)
+    uninstalled = {**night.run.settings, "backbone": {"kind": "constant", "name": "constant"}}
+    of_a_package = night.other("29990101-000000-aaaaab", settings=uninstalled)
+    night.finish(of_a_package, CASES)
+    with pytest.raises(CrosscheckError, match='There is no backbone "constant"'):
+        night.plan(of_a_package.run_id)
     running = night.other("29990101-000000-bbbbbb")
     night.warehouse.start(running)
     with pytest.raises(CrosscheckError, match="is running"):

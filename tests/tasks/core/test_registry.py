@@ -2,35 +2,67 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tasks.core import registry as registry_module
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, absolute, import_file, is_in_file
 from tasks.settings.kinds import BACKBONES, LAYOUTS, PIPELINES
 from tests.support.command_line import ROOT
+from tests.support.packages import install
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package that offers a shape named `square`, and one that cannot be imported."""
-    (tmp_path / "shapes.py").write_text("square = 4\n", encoding="utf-8")
-    info = tmp_path / "shapes-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(
-        "[test.shapes]\nsquare = shapes:square\nbroken = shapes:absent\n", encoding="utf-8"
-    )
+    offers = "[test.shapes]\nsquare = shapes:square\nbroken = shapes:absent\n"
+    install(tmp_path, "shapes", "square = 4\n", offers)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
 
+@pytest.fixture
+def _several(installed: Path) -> Iterator[None]:
+    """Packages that end the process, give a value of another type, or offer names that others have."""
+    offers = (
+        "[test.shapes]\nends = ends:x\nsquare = ends:square\ntriangle = shapes:square\ntext = words:text\n"
+    )
+    install(installed, "ends", "raise SystemExit(0)\n", offers)
+    install(installed, "words", "text = 'circle'\n", "[test.shapes]\n")
+    registry_module._entry_points.cache_clear()
+    registry_module.warn_once.cache_clear()
+    yield
+    for module in ("shapes", "words"):
+        sys.modules.pop(module, None)
+
+
 def shapes() -> "Registry[int]":
-    registry: Registry[int] = Registry("shape", package="tests.support", group="test.shapes")
+    registry: Registry[int] = Registry("shape", package="tests.support", group="test.shapes", base=int)
     registry._imported = True  # nothing is built in
     registry._implementations["triangle"] = 3
     return registry
+
+
+@pytest.mark.usefixtures("_several")
+def test_packages_that_cannot_be_used_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    registry = shapes()
+    assert registry.usable() == registry.usable() == {"triangle": 3}
+    point = 'The shape "{}" of the entry point {} '
+    assert sorted(caplog.messages) == [
+        '"triangle" is Crosscheck\'s own shape. That of an installed package is not used: rename its entry point.',
+        point.format("broken", "shapes:absent")
+        + "cannot be imported: AttributeError: module 'shapes' has no attribute 'absent'. It is left out.",
+        point.format("ends", "ends:x")
+        + f"cannot be imported: {sys.path[0]}/ends.py:1, in <module>: SystemExit: 0. It is left out.",
+        point.format("text", "words:text") + "is of the type str, not int. It is left out.",
+        'Two installed packages offer the shape "square" (ends:square and shapes:square): uninstall one. '
+        "It is left out.",
+    ]
+    with pytest.raises(ConfigurationError, match='Two installed packages offer the shape "square"'):
+        registry.get("square")
 
 
 def test_what_ships_is_found_without_being_listed_anywhere() -> None:

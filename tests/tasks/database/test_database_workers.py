@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 import sql_worker_functions as functions
 
-from tasks.core.errors import DatabaseUnavailableError
+from tasks.core.errors import DatabaseUnavailableError, ExtensionError
 from tasks.database.database import Database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
@@ -24,6 +25,7 @@ from tasks.database.sandbox.process import WorkerProcess
 from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.worker import OPEN_DATABASES
 from tasks.database.sandbox.workers import ATTEMPTS, SqlWorkers, WorkerLost
+from tests.support.packages import install
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 from tests.tasks.database.conftest import Build
 
@@ -442,3 +444,36 @@ async def test_a_worker_keeps_few_databases_open(build_database: Build, tmp_path
         (worker,) = children() - before
         files = psutil.Process(worker).open_files()
     assert sum(file.path.startswith(str(tmp_path)) for file in files) == OPEN_DATABASES
+
+
+ENGINE = """
+from tasks.database.engines.sqlite import _Sqlite
+
+
+class Unpicklable(Exception):
+    def __init__(self, first, second):
+        super().__init__("odd")
+
+
+class Raising(_Sqlite):
+    name = "raising"
+
+    def connect(self, location, limits):
+        raise Unpicklable(1, 2)
+
+
+raising = Raising()
+"""
+
+
+async def test_what_the_engine_of_a_package_raises_names_its_file_and_line(
+    concert: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "raising", ENGINE, "[crosscheck.engines]\nraising = raising:raising\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    database = replace(concert, location=replace(concert.location, engine="raising"))
+    async with SqlWorkers(1) as pool:
+        with pytest.raises(ExtensionError) as caught:
+            await pool.execute(database, NAMES, timeout_s=5)
+    line = ENGINE.splitlines().index("        raise Unpicklable(1, 2)") + 1
+    assert str(caught.value) == f"{tmp_path}/raising.py:{line}, in connect: Unpicklable: odd"

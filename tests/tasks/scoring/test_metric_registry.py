@@ -1,6 +1,7 @@
 """A metric is one function in one file: declared, it is in every place that shows metrics."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.documents.markdown import markdown
 from tasks.pages.first_screen import run_document
+from tasks.results.comparison import metric_rows
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions_table import table
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.metric import Metric, ScoredRun, find_metrics, headlines, measure
+from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, headlines, measure
 from tasks.scoring.scores import QuestionScore
 from tasks.settings.home import Home
+from tests.support.packages import install
 from tests.tasks.results.samples import record_with
 from tests.tasks.scoring.samples import score
 
@@ -94,6 +97,26 @@ def test_a_metric_that_cannot_be_found_is_one_message(tmp_path: Path, name: str,
     file.write_text(f"{LENGTH}\n\ndef plain(run): ...\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=said):
         find_metrics([name.format(file=file)])
+
+
+def test_metrics_of_packages_that_cannot_be_used_end_neither_a_run_nor_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = f"{LENGTH.replace('sql_length(', 'selection(')}\nplain = 5\n"
+    offers = "a_name = lengths:selection\nplain = lengths:plain\nabsent = lengths:absent"
+    install(tmp_path, "lengths", source, f"[crosscheck.metrics]\n{offers}\n")
+    shipped = find_metrics()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(METRICS, "_loaded", {})
+    assert find_metrics() == shipped
+    assert metric_rows(measured(*shipped), measured(*shipped))
+    assert (
+        'The metric "a_name" has the name of another, "selection": rename it. It is left out.' in caplog.text
+    )
+    for name in ("plain", "absent", "a_name"):
+        with pytest.raises(ConfigurationError, match=f'"{name}"'):
+            find_metrics([name])
+    del sys.modules["lengths"]
 
 
 def test_what_a_users_metric_gives_as_its_headline_breaks_no_screen() -> None:
