@@ -49,7 +49,9 @@ def test_a_role_a_database_or_rights_that_are_not_there(reader: str, with_passwo
 
 def test_a_duckdb_file_or_a_folder_that_is_none(tmp_path: Path) -> None:
     for path in (tmp_path / "gone.duckdb", tmp_path):
-        _refused(str(path), f"--database {path}: there is no database. Name a SQLite or DuckDB file, a folder of")
+        _refused(
+            str(path), f"--database {path}: there is no database. Name a SQLite or DuckDB file, a folder of"
+        )
     (tmp_path / "text.duckdb").write_text("no database", encoding="utf-8")
     _refused(str(tmp_path / "text.duckdb"), "cannot be opened by DuckDB")
     duckdb.connect(str(tmp_path / "empty.duckdb")).close()
