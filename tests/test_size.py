@@ -24,7 +24,7 @@ BUDGETS = {
     "tasks/database": 5_769,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
-    "tasks/results": 6_806,
+    "tasks/results": 6_809,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_419,
     "tasks/settings": 2_188,

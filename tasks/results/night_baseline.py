@@ -5,10 +5,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.wording import agreeing, counted, percent, shorten, storable
 from tasks.database.database import Database, digests_of, product_of
@@ -35,6 +35,9 @@ from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, StageScore
 from tasks.scoring.significance import PairedTest, Trend, compare_runs, trend_of
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.benchmark import Benchmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ def check_data(
     night: str,
     baselines: Baselines,
     warehouse: Warehouse,
-    benchmark: Benchmark,
+    benchmark: "Benchmark",
     selected: Iterable[str],
     databases: Mapping[str, Database],
 ) -> None:
@@ -196,7 +199,7 @@ def check_data(
         )
 
 
-def _check_questions(named: RunRecord, benchmark: Benchmark, selected: Iterable[str]) -> None:
+def _check_questions(named: RunRecord, benchmark: "Benchmark", selected: Iterable[str]) -> None:
     """Refuse a named baseline whose questions, or the rule of its score, are not those that are evaluated now."""
     settings = benchmark.settings
     facts = (

@@ -26,7 +26,7 @@ async def of_a_night(home: Home) -> NightEntry:
     """Evaluate as the nightly flow does."""
     names = ("demo", "offline", "rsl-sql")
     given = (CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight")
-    return await nights._evaluate(*given, lambda questions, databases: None, ask_again=True)
+    return await nights._evaluate(*given, lambda prepared: None, ask_again=True)
 
 
 class SeenError(CrosscheckError):
