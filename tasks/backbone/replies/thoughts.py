@@ -105,8 +105,9 @@ def split_thoughts(text: str) -> tuple[str, str]:
             return _unmarked(text[:end]), answer
     answer = text[ends[-1] :]
     starts = _marked(answer, [notation.start for notation in NOTATIONS if notation.end_alone])
-    answer = answer[: starts[0][0] if starts else len(answer)]
-    return _unmarked(text[: ends[-1]]), _FRAMED.sub("", answer)
+    answer = _FRAMED.sub("", answer[: starts[0][0] if starts else len(answer)])
+    thoughts = _unmarked(text[: ends[-1]])
+    return ("", thoughts) if not answer.strip() and json_object(thoughts) else (thoughts, answer)
 
 
 def _marked(text: str, marks: Iterable[str]) -> list[tuple[int, int]]:
