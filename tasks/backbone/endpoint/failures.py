@@ -19,7 +19,12 @@ TRANSIENT: frozenset[Kind] = frozenset(
 )
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
-_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_QUOTA_CODES = frozenset({
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted",
+    "organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded",
+    "enforced_spend_limit_reached", "blocked_api_access",
+})  # fmt: skip
+"""Codes of OpenAI; of Anthropic, in the error's details; and of Groq, for a spend limit."""
 _KEY_CODES = frozenset({"no_db_connection"})
 """Codes of a wrong key with another status than 401: of LiteLLM's proxy, which looks for the key in a database."""
 _NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)|incorrect api.?key", re.IGNORECASE)
@@ -31,13 +36,13 @@ _QUOTA_WORDS = re.compile(
 )
 _NO_CREDIT = re.compile(
     r"credit balance is too low|insufficient balance|(?:account )?balance is insufficient|not enough balance|"
-    r"overdue balance|in good standing|budget has been exceeded|ExceededBudget|specified API usage limits|"
-    r"monthly spending limit|any credits yet|key limit exceeded|token.quota.{0,30}reached|free tier.{0,40}exhausted|"
-    r"api calls / month",
+    r"overdue balance|in good standing|budget has been exceeded|ExceededBudget|specified (?:workspace )?API usage lim|"
+    r"(?:session|weekly) usage limit|monthly spending limit|any credits yet|key limit exceeded|"
+    r"token.quota.{0,30}reached|free tier.{0,40}exhausted|api calls / month",
     re.IGNORECASE,
 )
 """Messages about money whatever the status: of Anthropic, DeepSeek, SiliconFlow, Novita, Volcengine, DashScope,
-LiteLLM, Fireworks, xAI, OpenRouter, watsonx and Cohere."""
+LiteLLM, Fireworks, xAI, OpenRouter, watsonx, Cohere and Ollama Cloud."""
 _NO_MODEL = re.compile(
     r"model.{0,80}(not exist|not found|not loaded|not supported by any provider)|unknown model|"
     r"invalid model(?: name|:)|model identifier is invalid|model id \S+ with on-demand|no models loaded|"
@@ -72,7 +77,11 @@ _NO_THOUGHTS = re.compile(
 """Messages of endpoints that demand the thoughts of earlier turns with tool calls: of Gemini, Kimi, DeepSeek, LiteLLM
 and Anthropic."""
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
-_COME_BACK = re.compile(r"(?:try again|retry) in (?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
+_COME_BACK = re.compile(
+    r"(?:(?:try again|retry) (?:in|after)|please wait|retryDelay\W{2,8}?) ?(?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)",
+    re.IGNORECASE,
+)
+"""When to come back, in messages of OpenAI, Azure and GitHub, and in `google.rpc.RetryInfo`, also quoted by a gateway."""
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
 MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
@@ -143,12 +152,14 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    codes = {str(error.get("code")), str(error.get("type"))}
+    details = error.get("details")
+    reason = details.get("error_code") if isinstance(details, dict) else None
+    codes = {str(error.get("code")), str(error.get("type")), str(reason)}
     text = _message(error, body)
     short_text = text if len(text) <= 300 else f"{text[:297]}..."
     shown_status = f"{status}" if code in ("", str(status)) else f"{status} {code}"
     message = f"HTTP {shown_status}: {short_text}"
-    wait_s = retry_after(headers, text)
+    wait_s = retry_after({**headers, **_quoted_headers(error)}, body[:MAX_MESSAGE])
     key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
@@ -269,6 +280,10 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         with suppress(ValueError, OverflowError, OSError):  # no number, but a date
             at = email.utils.parsedate_to_datetime(value).timestamp()
             return _plausible(at - (time.time() if now is None else now))
+    if headers.get("x-ratelimit-remaining") == "0":
+        with suppress(ValueError):  # OpenRouter's, in milliseconds since 1970
+            at = float(headers.get("x-ratelimit-reset", "")) / 1000
+            return _plausible(at - (time.time() if now is None else now))
     come_back = _COME_BACK.search(message)
     if come_back is None:
         return None
@@ -340,6 +355,14 @@ def _error_of(body: str) -> dict[str, Any]:
         return {}
     error = content.get("error", content)
     return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _quoted_headers(error: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that OpenRouter quotes in an error, by their names in small letters."""
+    metadata = error.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    quoted = headers if isinstance(headers, dict) else {}
+    return {str(name).lower(): str(value) for name, value in quoted.items()}
 
 
 def _message(error: Mapping[str, Any], body: str) -> str:
