@@ -67,9 +67,11 @@ _NO_GRAMMAR = re.compile(r"grammar error|parse grammar|grammar is not supported"
 _CRASHED = re.compile(r"model has crashed|model unloaded", re.IGNORECASE)
 """Messages of LM Studio with 400; it loads the model again for the next request."""
 _NO_SYSTEM_ROLE = re.compile(
-    r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
+    r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles|"
+    r"developer instruction is not enabled|does not support 'system'",
+    re.IGNORECASE,
 )
-"""Messages of chat templates without the role: of Gemma 2, and of Mistral 7B Instruct 0.2."""
+"""Messages about models without the role: Gemma 2, Mistral 7B Instruct 0.2, Gemma 3 at Google, o1-mini."""
 _NO_THOUGHTS = re.compile(
     r"missing a thought_signature|reasoning_content.{0,60}(?:missing|passed back|include)|include reasoning_content|"
     r"must start with a thinking block"
@@ -81,7 +83,7 @@ _COME_BACK = re.compile(
     r"(?:(?:try again|retry) (?:in|after)|please wait|retryDelay\W{2,8}?) ?(?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)",
     re.IGNORECASE,
 )
-"""When to come back, in messages of OpenAI, Azure and GitHub, and in `google.rpc.RetryInfo`, also quoted by a gateway."""
+"""When to come back: in messages of OpenAI, Azure and GitHub, and in `google.rpc.RetryInfo`, which gateways quote."""
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
 MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""

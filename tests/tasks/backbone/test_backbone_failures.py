@@ -93,6 +93,9 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
             {"message": "you (me) have reached your weekly usage limit, upgrade for higher limits"},
             "quota",
         ),
+        # models without the role "system": Gemma 3 at Google, o1-mini
+        (400, {"message": "Developer instruction is not enabled for models/gemma-3-27b-it"}, "settings"),
+        (400, {"message": "'messages[0].role' does not support 'system' with this model."}, "settings"),
         # keys and models: xAI, Mistral, Amazon Bedrock, LM Studio, Hugging Face
         (400, {"message": "Incorrect API key provided: xa***."}, "access"),
         (400, {"message": "Invalid model: foo"}, "access"),
