@@ -59,10 +59,11 @@ _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
-_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot) ?(?:>|&gt;)"
+_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot)(?::[\w-]{1,40})? ?(?:>|&gt;)"
 _VARIANT = re.compile(_TAG, re.IGNORECASE)
 """A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thought>` (EXAONE Deep), `<reasoning>` (gpt-oss at
-Amazon Bedrock), and as HTML has it. It is read as `<think>`."""
+Amazon Bedrock), `<think:opensource>` (Hunyuan 3 and 4, whose checkpoints have other suffixes), and as HTML has it. It
+is read as `<think>`."""
 _BLOCK = re.compile(
     r"\A\s*(?:<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)"
     r"|```(?:think|thinking|thoughts?|reasoning)\n(.*?)(?:\n```|\Z))",
