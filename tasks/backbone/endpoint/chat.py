@@ -128,6 +128,8 @@ def answer_of(text: str) -> list[Reply]:
         raise wire.RefusedInBodyError(error)
     if is_filtered and not _joined(message.get("content")):
         text += wire.FILTERED
+    elif not text and not message.get("tool_calls") and finish not in ("", "stop", *TRUNCATED):
+        text = f"The reply ended without a text (finish_reason {finish})."
     usage = wire.part(content, "usage")
     bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), cost_usd=_cost(usage))
     reply = Reply(storable(text), bill, truncated=finish in TRUNCATED, calls=_calls(message))
