@@ -134,6 +134,8 @@ class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
         return self.message.startswith("HTTP 413")
 
 
+_TITLE = re.compile(r"\A\s*+<.{0,2000}<title>([^<]{1,300})</title>", re.IGNORECASE | re.DOTALL)
+"""Title of a page in HTML, which stands for the page in messages."""
 _LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
 
 
@@ -173,6 +175,8 @@ def refusal_of(
     is_key_refused = status == 401 or codes & _KEY_CODES or (status == 400 and _NO_KEY.search(message))
     if is_key_refused or (status == 403 and not _MODERATED.search(message)):
         advice = f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
+        if status == 403 and _TITLE.search(body):
+            advice = "This is the page of a firewall or proxy in front of the endpoint, not its own answer."
         return Refusal("access", message, advice)
     if 300 <= status < 400:
         moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
@@ -374,7 +378,8 @@ def _message(error: Mapping[str, Any], body: str) -> str:
 
 def _full_message(error: Mapping[str, Any], body: str) -> str:
     """Return the message of an error; a gateway's, and that of the endpoint behind it."""
-    text = str(error.get("message") or error.get("detail") or body)
+    title = _TITLE.search(body) if not error else None
+    text = str(error.get("message") or error.get("detail") or (title and title[1]) or body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and metadata.get("raw"):
         text = f"{text}: {metadata['raw']}"

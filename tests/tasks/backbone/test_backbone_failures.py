@@ -153,6 +153,26 @@ def test_any_body_can_be_read(body: str) -> None:
     assert refusal.kind == "server" and refusal.message.startswith("HTTP 500")
 
 
+@pytest.mark.parametrize(
+    ("status", "title", "said", "advice"),
+    [
+        (502, "502 Bad Gateway", "HTTP 502: 502 Bad Gateway", ""),
+        (
+            403,
+            "Attention Required! | Cloudflare",
+            "HTTP 403: Attention Required! | Cloudflare",
+            "page of a firewall",
+        ),
+    ],
+)
+def test_a_page_is_named_by_its_title(status: int, title: str, said: str, advice: str) -> None:
+    """Pages of nginx, and of Cloudflare's firewall, which may refuse a prompt for the SQL in it."""
+    page = f"<!DOCTYPE html>\n<html>\n<head><title>{title}</title></head>\n<body><p>Ray ID</p></body></html>"
+    refusal = refusal_of(status, {}, page, "MY_KEY", {})
+    assert refusal.message == said
+    assert advice in refusal.advice and "MY_KEY" not in refusal.advice
+
+
 def test_a_long_message_is_cut_and_on_one_line() -> None:
     message = refusal_of(500, {}, "line\n" * 1000, None, {}).message
     assert len(message) < 400 and "\n" not in message
