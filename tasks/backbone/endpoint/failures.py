@@ -36,9 +36,9 @@ _QUOTA_WORDS = re.compile(
 )
 _NO_CREDIT = re.compile(
     r"credit balance is too low|insufficient balance|(?:account )?balance is insufficient|not enough balance|"
-    r"overdue balance|in good standing|budget has been exceeded|ExceededBudget|specified (?:workspace )?API usage lim|"
-    r"(?:session|weekly) usage limit|monthly spending limit|any credits yet|key limit exceeded|"
-    r"token.quota.{0,30}reached|free tier.{0,40}exhausted|api calls / month",
+    r"overdue balance|in good standing|budget (?:has been|limit) exceeded|ExceededBudget|"
+    r"specified (?:workspace )?API usage limits|(?:session|weekly) usage limit|monthly spending limit|any credits yet|"
+    r"key limit exceeded|token.quota.{0,30}reached|free tier.{0,40}exhausted|api calls / month",
     re.IGNORECASE,
 )
 """Messages about money whatever the status: of Anthropic, DeepSeek, SiliconFlow, Novita, Volcengine, DashScope,
@@ -78,7 +78,11 @@ _NO_THOUGHTS = re.compile(
 )
 """Messages of endpoints that demand the thoughts of earlier turns with tool calls: of Gemini, Kimi, DeepSeek, LiteLLM
 and Anthropic."""
-_MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
+_MODERATED = re.compile(
+    r"content.{0,4}(filter|policy|management)|moderat|flagged|guardrail|prompt injection|"
+    r"(?:request|prompt|response) (?:was )?blocked",
+    re.IGNORECASE,
+)
 _COME_BACK = re.compile(
     r"(?:(?:try again|retry) (?:in|after)|please wait|retryDelay\W{2,8}?) ?(?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)",
     re.IGNORECASE,
@@ -90,8 +94,9 @@ MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_MESSAGE = 8000
 """Characters of an error's message that are read."""
-_RATE_LIMITS = frozenset({420, 429, 498})
-"""Statuses of rate limits; 498 is Groq's for a tier without free capacity."""
+_RATE_LIMITS = frozenset({402, 420, 429, 498})
+"""Statuses of rate limits; 498 is Groq's for a tier without free capacity, and 402 OpenRouter's, with a time to wait,
+while the estimated cost of all requests under way exceeds the balance."""
 _PASSING = frozenset({408, 409, 424, 425, 449, 499, 503, 504, *range(520, 531)})
 """Further statuses of transient failures; 424: a model failed (Amazon Bedrock, TGI)."""
 _LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
@@ -169,11 +174,14 @@ def refusal_of(
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     is_exhausted = status in (403, 429) and wait_s is None and _QUOTA_WORDS.search(message)
     is_without_credit = wait_s is None and _NO_CREDIT.search(message)
-    if status == 402 or codes & _QUOTA_CODES or is_exhausted or is_without_credit:
+    is_unpaid = status == 402 and wait_s is None
+    if is_unpaid or codes & _QUOTA_CODES or is_exhausted or is_without_credit:
         advice = f"The quota of {key} is used up: add credit or raise it at the provider."
         return Refusal("quota", message, advice)
+    is_too_long = "context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)
+    is_prompt_refused = is_too_long or _MODERATED.search(message)
     is_key_refused = status == 401 or codes & _KEY_CODES or (status == 400 and _NO_KEY.search(message))
-    if is_key_refused or (status == 403 and not _MODERATED.search(message)):
+    if is_key_refused or (status == 403 and not is_prompt_refused):
         advice = f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         if status == 403 and _TITLE.search(body):
             advice = "This is the page of a firewall or proxy in front of the endpoint, not its own answer."
@@ -183,7 +191,6 @@ def refusal_of(
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
     # A failure that may pass has the same words in its message as a refusal for good: the message decides nothing then.
     may_pass = status in _RATE_LIMITS or status in _PASSING
-    is_too_long = "context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)
     # OpenAI answers 429 to a prompt that exceeds the tokens of a minute by itself, too.
     if (is_too_long and not may_pass) or text.startswith("Request too large for"):
         return Refusal("request", message, _SHORTER)

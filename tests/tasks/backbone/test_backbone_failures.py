@@ -93,6 +93,10 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
             {"message": "you (me) have reached your weekly usage limit, upgrade for higher limits"},
             "quota",
         ),
+        # OpenRouter, pages "Limits" and "Errors and Debugging"; Together, page "Error codes"
+        (403, {"message": "Budget limit exceeded", "code": 403}, "quota"),
+        (403, {"message": "Request blocked: prompt injection patterns detected", "code": 403}, "request"),
+        (403, {"message": "Input token count + max_tokens must be less than the context length"}, "request"),
         # models without the role "system": Gemma 3 at Google, o1-mini
         (400, {"message": "Developer instruction is not enabled for models/gemma-3-27b-it"}, "settings"),
         (400, {"message": "'messages[0].role' does not support 'system' with this model."}, "settings"),
@@ -210,6 +214,15 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
 ) -> None:
     found = retry_after(headers, message, now=40.0)
     assert found == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_402_with_a_time_to_wait_is_a_rate_limit() -> None:
+    """OpenRouter's in-flight spending budget (page "Limits"): there is money, but for fewer requests at once."""
+    metadata = {"limit_source": "openrouter_in_flight_budget"}
+    body = json.dumps({"error": {"message": "Too much is in flight", "code": 402, "metadata": metadata}})
+    refusal = refusal_of(402, {"retry-after": "5"}, body, None, {})
+    assert (refusal.kind, refusal.retry_after_s) == ("rate_limit", 5.0)
+    assert refusal_of(402, {}, body, None, {}).kind == "quota"
 
 
 def test_a_limit_of_the_day_says_when_it_ends() -> None:
