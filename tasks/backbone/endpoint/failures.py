@@ -31,7 +31,8 @@ _NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)|incorrect ap
 """Messages of a wrong key with another status than 401: Gemini's and xAI's, with 400."""
 _QUOTA_WORDS = re.compile(
     r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
-    r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
+    r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required|"
+    r"(?:tokens|requests) per day|\bTPD\b|\bRPD\b|daily (?:free )?allocation",
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(

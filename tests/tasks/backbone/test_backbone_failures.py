@@ -93,6 +93,15 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
             {"message": "you (me) have reached your weekly usage limit, upgrade for higher limits"},
             "quota",
         ),
+        # limits of a day: Amazon Bedrock, Kimi; Groq's and OpenAI's say when to come back
+        (429, {"message": "Too many tokens per day, please wait before trying again."}, "quota"),
+        (429, {"message": "Your account request reached TPD rate limit, current: 9, limit: 8"}, "quota"),
+        (
+            429,
+            {"message": "Rate limit reached on tokens per day (TPD): Limit 9. Please try again in 7m12s."},
+            "rate_limit",
+        ),
+        (400, {"message": "cannot read: how many requests per day were there?"}, "request"),
         # OpenRouter, pages "Limits" and "Errors and Debugging"; Together, page "Error codes"
         (403, {"message": "Budget limit exceeded", "code": 403}, "quota"),
         (403, {"message": "Request blocked: prompt injection patterns detected", "code": 403}, "request"),
