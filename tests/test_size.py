@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 980,
     "flows/prefect": 2_582,
     "flows/runtime": 1_156,
-    "tasks/backbone": 8_277,
+    "tasks/backbone": 8_349,
     "tasks/benchmarks": 3_959,
     "tasks/core": 1_573,
     "tasks/database": 5_769,
@@ -29,7 +29,7 @@ BUDGETS = {
     "tasks/scoring": 5_419,
     "tasks/settings": 2_188,
     "tasks/sql": 2_474,
-    "tasks/stages": 3_390,
+    "tasks/stages": 3_400,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 315

@@ -291,7 +291,7 @@ async def turn(
     if calls:
         submission = calls[-1].sql if _submits(calls[-1]) else None
         return Turn(text, calls, submission or conversation.best_sql(calls), submission is not None)
-    written_sql = read_sql(text)
+    written_sql = _query_in(text)
     if written_sql and (await runner.run(written_sql, rows=0)).ok:
         backbone.note("the query was submitted as text, without a call of submit")
         return Turn(text, (), written_sql, submitted=True)
@@ -311,7 +311,17 @@ def request_of(conversation: Conversation, notice: str, mode: Mode, dialect: str
 def _acts(mode: Mode, reply: Reply) -> bool:
     """Return whether a reply holds a tool call or a query: without any, the model does not know how to act."""
     text, calls = mode.read(reply)
-    return bool(calls or read_sql(text))
+    return bool(calls or _query_in(text))
+
+
+_WRITTEN_CALL = re.compile(r"[=:.>\[\]] ?[\"']?run_sql\b|\brun_sql\(")
+"""A call in a text, as models write it for a server that does not read it: `<function=run_sql>` (Qwen3-Coder at Ollama,
+issue 18530), `functions.run_sql:0` (Kimi), `[run_sql(sql=...)]` (Llama 4), `<｜tool▁sep｜>run_sql` (DeepSeek)."""
+
+
+def _query_in(text: str) -> str | None:
+    """Return the query that answers in a text; None if there is none, or only that of a tool call."""
+    return None if _WRITTEN_CALL.search(text) else read_sql(text)
 
 
 def _submits(call: ToolCall) -> bool:

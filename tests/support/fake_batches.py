@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 from tests.support.fake_anthropic import FakeAnthropic
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
 
-Fate = Literal["answered", "busy", "wrong", "expired", "cancelled"]
+Fate = Literal["answered", "busy", "wrong", "expired", "cancelled", "unsent"]
 
 
 @dataclass
@@ -195,6 +195,9 @@ class FakeOpenAIBatches(_Batches):
             self.ledger[request["custom_id"]] += 1
             reply = self._reply(self.respond(request["body"]) or Behaviour(), request["body"])
             response = {"status_code": 200, "request_id": "r", "body": reply}
+            batch.results.append({**line, "response": response, "error": None})
+        elif fate == "unsent":  # as people report in OpenAI's community forum (November 2025)
+            response = {"status_code": 0, "request_id": "", "body": None}
             batch.results.append({**line, "response": response, "error": None})
         elif fate in ("busy", "wrong"):
             status = 429 if fate == "busy" else 400

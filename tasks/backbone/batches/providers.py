@@ -188,7 +188,12 @@ class OpenAIBatches(BatchProvider):
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         response = part(line, "response")
         status = response.get("status_code")
-        return HttpAnswer(status, {}, json.dumps(response.get("body"))) if isinstance(status, int) else None
+        # a request that was never sent to the model may have the status 0 and no body
+        return (
+            HttpAnswer(status, {}, json.dumps(response.get("body")))
+            if isinstance(status, int) and status
+            else None
+        )
 
 
 class AnthropicBatches(BatchProvider):

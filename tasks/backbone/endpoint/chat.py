@@ -14,8 +14,6 @@ from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
 from tasks.settings.backbone import BackboneSettings
 
-MAX_CALL_USD = 10_000.0
-"""Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
 INTERRUPTED = ("error", "abort", "timeout", "cancelled", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
 TRUNCATED = ("length", "max_tokens", "model_length", "token_limit")
@@ -130,6 +128,8 @@ def answer_of(text: str) -> list[Reply]:
         raise wire.RefusedInBodyError(error)
     if is_filtered and not _joined(message.get("content")):
         text += wire.FILTERED
+    elif not text and not message.get("tool_calls") and finish not in ("", "stop", *TRUNCATED):
+        text = f"The reply ended without a text (finish_reason {finish})."
     usage = wire.part(content, "usage")
     bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), cost_usd=_cost(usage))
     reply = Reply(storable(text), bill, truncated=finish in TRUNCATED, calls=_calls(message))
@@ -243,24 +243,26 @@ def usage_of(usage: Any) -> Usage:
     if prompt is not None and completion is not None and total is not None:
         # Some endpoints (Gemini, xAI) count a model's thoughts in the total only.
         completion = max(completion, total - prompt)
-    cached = wire.count(usage.get("prompt_tokens_details"), "cached_tokens")
-    if cached is None:
-        cached = wire.count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
+    details = usage.get("prompt_tokens_details")
+    # names of OpenAI, of DeepSeek, of Kimi
+    cached = wire.first_count(
+        (details, "cached_tokens"), (usage, "prompt_cache_hit_tokens"), (usage, "cached_tokens")
+    )
     if cached is not None and prompt is not None and cached > prompt:
         cached = None  # implausible: it is a part of the prompt
-    cache_write = wire.count(usage.get("prompt_tokens_details"), "cache_write_tokens")
-    if cache_write is None:
-        cache_write = wire.count(usage, "cache_creation_input_tokens")  # Anthropic's
+    # names of OpenAI, of DashScope, of Anthropic
+    written = "cache_creation_input_tokens"
+    cache_write = wire.first_count((details, "cache_write_tokens"), (details, written), (usage, written))
     reasoning = wire.count(usage.get("completion_tokens_details"), "reasoning_tokens")
     return Usage(prompt, cached_input=cached, output=completion, reasoning=reasoning, cache_write=cache_write)
 
 
 def _cost(usage: Mapping[str, Any]) -> float | None:
-    """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one.
+    """Return the cost in USD that an endpoint reports (OpenRouter, xAI); None without a plausible one.
 
     If the gateway used the user's own key at the provider, who sends the bill, `cost` is its fee, which may be 0.
     """
-    cost = _amount(usage.get("cost"))
+    cost = wire.cost_in_ticks(usage) if usage.get("cost") is None else _amount(usage["cost"])
     upstream_cost = _amount(wire.part(usage, "cost_details").get("upstream_inference_cost")) or 0.0
     if usage.get("is_byok", upstream_cost > (cost or 0.0)):
         return (cost or 0.0) + upstream_cost if upstream_cost else None
@@ -269,7 +271,7 @@ def _cost(usage: Mapping[str, Any]) -> float | None:
 
 def _amount(usd: Any) -> float | None:
     is_number = isinstance(usd, int | float) and not isinstance(usd, bool)
-    return float(usd) if is_number and 0 <= usd <= MAX_CALL_USD else None
+    return float(usd) if is_number and 0 <= usd <= wire.MAX_CALL_USD else None
 
 
 CHAT = WireFormat(

@@ -390,6 +390,6 @@ def _total(numbers: Iterable[Number | None]) -> Number | None:
 
 def _fits(text: str, mode: str, reply_type: type[BaseModel]) -> bool:
     """Return whether a reply has the form that its mode requests."""
-    if mode != "text" and json_object(text) is None:
+    if mode != "text" and json_object(without_thoughts(text)) is None:
         return False
     return mode == "json_object" or read_reply(text, reply_type).value is not None

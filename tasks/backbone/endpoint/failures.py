@@ -19,25 +19,31 @@ TRANSIENT: frozenset[Kind] = frozenset(
 )
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
-_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_QUOTA_CODES = frozenset({
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted",
+    "organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded",
+    "enforced_spend_limit_reached", "blocked_api_access",
+})  # fmt: skip
+"""Codes of OpenAI; of Anthropic, in the error's details; and of Groq, for a spend limit."""
 _KEY_CODES = frozenset({"no_db_connection"})
 """Codes of a wrong key with another status than 401: of LiteLLM's proxy, which looks for the key in a database."""
 _NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)|incorrect api.?key", re.IGNORECASE)
 """Messages of a wrong key with another status than 401: Gemini's and xAI's, with 400."""
 _QUOTA_WORDS = re.compile(
     r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
-    r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
+    r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required|"
+    r"(?:tokens|requests) per day|\bTPD\b|\bRPD\b|daily (?:free )?allocation",
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(
     r"credit balance is too low|insufficient balance|(?:account )?balance is insufficient|not enough balance|"
-    r"overdue balance|in good standing|budget has been exceeded|ExceededBudget|specified API usage limits|"
-    r"monthly spending limit|any credits yet|key limit exceeded|token.quota.{0,30}reached|free tier.{0,40}exhausted|"
-    r"api calls / month",
+    r"overdue balance|in good standing|budget (?:has been|limit) exceeded|ExceededBudget|"
+    r"specified (?:workspace )?API usage limits|(?:session|weekly) usage limit|monthly spending limit|any credits yet|"
+    r"key limit exceeded|token.quota.{0,30}reached|free tier.{0,40}exhausted|api calls / month",
     re.IGNORECASE,
 )
 """Messages about money whatever the status: of Anthropic, DeepSeek, SiliconFlow, Novita, Volcengine, DashScope,
-LiteLLM, Fireworks, xAI, OpenRouter, watsonx and Cohere."""
+LiteLLM, Fireworks, xAI, OpenRouter, watsonx, Cohere and Ollama Cloud."""
 _NO_MODEL = re.compile(
     r"model.{0,80}(not exist|not found|not loaded|not supported by any provider)|unknown model|"
     r"invalid model(?: name|:)|model identifier is invalid|model id \S+ with on-demand|no models loaded|"
@@ -62,25 +68,36 @@ _NO_GRAMMAR = re.compile(r"grammar error|parse grammar|grammar is not supported"
 _CRASHED = re.compile(r"model has crashed|model unloaded", re.IGNORECASE)
 """Messages of LM Studio with 400; it loads the model again for the next request."""
 _NO_SYSTEM_ROLE = re.compile(
-    r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
+    r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles|"
+    r"developer instruction is not enabled|does not support 'system'",
+    re.IGNORECASE,
 )
-"""Messages of chat templates without the role: of Gemma 2, and of Mistral 7B Instruct 0.2."""
+"""Messages about models without the role: Gemma 2, Mistral 7B Instruct 0.2, Gemma 3 at Google, o1-mini."""
 _NO_THOUGHTS = re.compile(
     r"missing a thought_signature|reasoning_content.{0,60}(?:missing|passed back|include)|include reasoning_content|"
     r"must start with a thinking block"
 )
 """Messages of endpoints that demand the thoughts of earlier turns with tool calls: of Gemini, Kimi, DeepSeek, LiteLLM
 and Anthropic."""
-_MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
-_COME_BACK = re.compile(r"(?:try again|retry) in (?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
+_MODERATED = re.compile(
+    r"content.{0,4}(filter|policy|management)|moderat|flagged|guardrail|prompt injection|"
+    r"(?:request|prompt|response) (?:was )?blocked",
+    re.IGNORECASE,
+)
+_COME_BACK = re.compile(
+    r"(?:(?:try again|retry) (?:in|after)|please wait|retryDelay\W{2,8}?) ?(?P<spans>(?:[\d.]+\s*(?:ms|h|m|s)\s*)+)",
+    re.IGNORECASE,
+)
+"""When to come back: in messages of OpenAI, Azure and GitHub, and in `google.rpc.RetryInfo`, which gateways quote."""
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
 MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_MESSAGE = 8000
 """Characters of an error's message that are read."""
-_RATE_LIMITS = frozenset({420, 429, 498})
-"""Statuses of rate limits; 498 is Groq's for a tier without free capacity."""
+_RATE_LIMITS = frozenset({402, 420, 429, 498})
+"""Statuses of rate limits; 498 is Groq's for a tier without free capacity, and 402 OpenRouter's, with a time to wait,
+while the estimated cost of all requests under way exceeds the balance."""
 _PASSING = frozenset({408, 409, 424, 425, 449, 499, 503, 504, *range(520, 531)})
 """Further statuses of transient failures; 424: a model failed (Amazon Bedrock, TGI)."""
 _LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
@@ -123,6 +140,8 @@ class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
         return self.message.startswith("HTTP 413")
 
 
+_TITLE = re.compile(r"\A\s*+<.{0,2000}<title>([^<]{1,300})</title>", re.IGNORECASE | re.DOTALL)
+"""Title of a page in HTML, which stands for the page in messages."""
 _LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
 
 
@@ -143,30 +162,36 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    codes = {str(error.get("code")), str(error.get("type"))}
+    details = error.get("details")
+    reason = details.get("error_code") if isinstance(details, dict) else None
+    codes = {str(error.get("code")), str(error.get("type")), str(reason)}
     text = _message(error, body)
     short_text = text if len(text) <= 300 else f"{text[:297]}..."
     shown_status = f"{status}" if code in ("", str(status)) else f"{status} {code}"
     message = f"HTTP {shown_status}: {short_text}"
-    wait_s = retry_after(headers, text)
+    wait_s = retry_after({**headers, **_quoted_headers(error)}, body[:MAX_MESSAGE])
     key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     is_exhausted = status in (403, 429) and wait_s is None and _QUOTA_WORDS.search(message)
     is_without_credit = wait_s is None and _NO_CREDIT.search(message)
-    if status == 402 or codes & _QUOTA_CODES or is_exhausted or is_without_credit:
+    is_unpaid = status == 402 and wait_s is None
+    if is_unpaid or codes & _QUOTA_CODES or is_exhausted or is_without_credit:
         advice = f"The quota of {key} is used up: add credit or raise it at the provider."
         return Refusal("quota", message, advice)
+    is_too_long = "context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)
+    is_prompt_refused = is_too_long or _MODERATED.search(message)
     is_key_refused = status == 401 or codes & _KEY_CODES or (status == 400 and _NO_KEY.search(message))
-    if is_key_refused or (status == 403 and not _MODERATED.search(message)):
+    if is_key_refused or (status == 403 and not is_prompt_refused):
         advice = f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
+        if status == 403 and _TITLE.search(body):
+            advice = "This is the page of a firewall or proxy in front of the endpoint, not its own answer."
         return Refusal("access", message, advice)
     if 300 <= status < 400:
         moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
         return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
     # A failure that may pass has the same words in its message as a refusal for good: the message decides nothing then.
     may_pass = status in _RATE_LIMITS or status in _PASSING
-    is_too_long = "context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)
     # OpenAI answers 429 to a prompt that exceeds the tokens of a minute by itself, too.
     if (is_too_long and not may_pass) or text.startswith("Request too large for"):
         return Refusal("request", message, _SHORTER)
@@ -269,6 +294,10 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         with suppress(ValueError, OverflowError, OSError):  # no number, but a date
             at = email.utils.parsedate_to_datetime(value).timestamp()
             return _plausible(at - (time.time() if now is None else now))
+    if headers.get("x-ratelimit-remaining") == "0":
+        with suppress(ValueError):  # OpenRouter's, in milliseconds since 1970
+            at = float(headers.get("x-ratelimit-reset", "")) / 1000
+            return _plausible(at - (time.time() if now is None else now))
     come_back = _COME_BACK.search(message)
     if come_back is None:
         return None
@@ -342,6 +371,14 @@ def _error_of(body: str) -> dict[str, Any]:
     return error if isinstance(error, dict) else {"message": str(error)}
 
 
+def _quoted_headers(error: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that OpenRouter quotes in an error, by their names in small letters."""
+    metadata = error.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    quoted = headers if isinstance(headers, dict) else {}
+    return {str(name).lower(): str(value) for name, value in quoted.items()}
+
+
 def _message(error: Mapping[str, Any], body: str) -> str:
     """Return the message of an error on one line."""
     return " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
@@ -349,7 +386,8 @@ def _message(error: Mapping[str, Any], body: str) -> str:
 
 def _full_message(error: Mapping[str, Any], body: str) -> str:
     """Return the message of an error; a gateway's, and that of the endpoint behind it."""
-    text = str(error.get("message") or error.get("detail") or body)
+    title = _TITLE.search(body) if not error else None
+    text = str(error.get("message") or error.get("detail") or (title and title[1]) or body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and metadata.get("raw"):
         text = f"{text}: {metadata['raw']}"

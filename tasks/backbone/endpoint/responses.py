@@ -105,10 +105,11 @@ def answer_of(body: str) -> list[Reply]:
     is_incomplete = status == "incomplete"
     reason = wire.part(content, "incomplete_details").get("reason")
     is_filtered = is_incomplete and reason == "content_filter"
+    usage = content.get("usage")
     all_thoughts = "\n\n".join(filter(None, (*thoughts, commentary)))
     reply = Reply(
         storable(with_thoughts(all_thoughts, wire.FILTERED if is_filtered else final_answer)),
-        wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
+        wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), wire.cost_in_ticks(usage)),
         truncated=is_incomplete and not is_filtered,
         calls=tuple(
             wire.tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))

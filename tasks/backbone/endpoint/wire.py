@@ -30,6 +30,9 @@ class RefusedInBodyError(ValueError):
         super().__init__(self.status)
 
 
+MAX_CALL_USD = 10_000.0
+"""Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
+TICKS_PER_USD = 10**10
 FILTERED = "The content filter stopped the reply."
 """Text of a reply that a filter left empty."""
 STANDARD_NAMES = ("default", "on_demand", "standard")
@@ -185,6 +188,23 @@ def count(container: Any, name: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TOKENS:
         return None
     return value
+
+
+def first_count(*names: tuple[Any, str]) -> int | None:
+    """Return the first number of tokens that an answer has, of those with these names in these objects."""
+    return next((number for pair in names if (number := count(*pair)) is not None), None)
+
+
+def cost_in_ticks(usage: Any) -> float | None:
+    """Return the cost in USD that xAI reports in its unit (page "Cost Tracking"); None without a plausible one.
+
+    >>> cost_in_ticks({"cost_in_usd_ticks": 37756000})
+    0.0037756
+    """
+    ticks = usage.get("cost_in_usd_ticks") if isinstance(usage, dict) else None
+    if not isinstance(ticks, int) or not 0 < ticks <= MAX_CALL_USD * TICKS_PER_USD:
+        return None
+    return ticks / TICKS_PER_USD
 
 
 Sdk = Literal["openai", "anthropic"]

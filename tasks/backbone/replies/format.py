@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.backbone.protocol import Message
+from tasks.backbone.protocol import Message, json_object
 from tasks.backbone.replies.json_text import (
     MAX_CHARACTERS,
     Path,
@@ -376,7 +376,9 @@ class Fenced(ReplyFormat):
         fence, the last object in the text is taken, or the last query.
         """
         answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
-        for language, content in reversed(fenced(answer)):
+        # A fence within JSON is source of it, in which a line break is an escape.
+        fences = [] if json_object(answer) is not None else fenced(answer)
+        for language, content in reversed(fences):
             # What is plainly SQL is not searched for objects.
             objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
             fitting = _fitting(objects, reply_type)

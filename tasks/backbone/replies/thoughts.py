@@ -59,10 +59,11 @@ _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
 """Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
-_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot) ?(?:>|&gt;)"
+_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot)(?::[\w-]{1,40})? ?(?:>|&gt;)"
 _VARIANT = re.compile(_TAG, re.IGNORECASE)
 """A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thought>` (EXAONE Deep), `<reasoning>` (gpt-oss at
-Amazon Bedrock), and as HTML has it. It is read as `<think>`."""
+Amazon Bedrock), `<think:opensource>` (Hunyuan 3 and 4, whose checkpoints have other suffixes), and as HTML has it. It
+is read as `<think>`."""
 _BLOCK = re.compile(
     r"\A\s*(?:<details\b[^>]*\btype=[\"']?reasoning\b[^>]*>(.*?)(?:</details>|\Z)"
     r"|```(?:think|thinking|thoughts?|reasoning)\n(.*?)(?:\n```|\Z))",
@@ -105,8 +106,9 @@ def split_thoughts(text: str) -> tuple[str, str]:
             return _unmarked(text[:end]), answer
     answer = text[ends[-1] :]
     starts = _marked(answer, [notation.start for notation in NOTATIONS if notation.end_alone])
-    answer = answer[: starts[0][0] if starts else len(answer)]
-    return _unmarked(text[: ends[-1]]), _FRAMED.sub("", answer)
+    answer = _FRAMED.sub("", answer[: starts[0][0] if starts else len(answer)])
+    thoughts = _unmarked(text[: ends[-1]])
+    return ("", thoughts) if not answer.strip() and json_object(thoughts) else (thoughts, answer)
 
 
 def _marked(text: str, marks: Iterable[str]) -> list[tuple[int, int]]:

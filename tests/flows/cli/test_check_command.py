@@ -223,6 +223,23 @@ def test_a_reasoning_model_that_needs_more_than_the_low_limit_is_given_more(
     assert found["max_tokens"][0] == "yes" and found["model"][0] == "yes"
 
 
+@pytest.mark.parametrize("field", ["content", "reasoning_content", "reasoning"])
+def test_the_replies_of_a_model_that_thinks_have_the_form_that_was_asked_for(
+    run_here: Run, server: FakeOpenAI, field: str
+) -> None:
+    """DeepSeek and vLLM pass on the thoughts in a field of their own, and servers without a parser in the text."""
+
+    def respond(body: Body) -> Behaviour:
+        if field == "content":
+            return Behaviour(content=f"<think>\nHm.\n</think>\n\n{answer(body)}")
+        return Behaviour(choice={"message": {"role": "assistant", "content": answer(body), field: "Hm."}})
+
+    server.respond = respond
+    ran = check(run_here, server, "--json")
+    assert findings(ran)["json_schema"] == ("yes", "")
+    assert json.loads(ran.out)["settings"]["response_mode"] == "json_schema"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "fake"), [
     ("openai-responses", "fake_responses"), ("anthropic", "fake_anthropic")

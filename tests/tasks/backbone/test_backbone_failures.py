@@ -1,6 +1,7 @@
 """What an endpoint's "no" is taken for, and that secrets do not get through."""
 
 import json
+import time
 
 import pytest
 
@@ -70,6 +71,44 @@ from tasks.backbone.endpoint.failures import refusal_of, retry_after, scrub
         (412, {"message": "Suspended, possibly due to reaching the monthly spending limit"}, "quota"),
         (429, {"message": "You are using a Trial key, limited to 1000 API calls / month."}, "quota"),
         (429, {"message": "Your team is at its monthly spending limit. Retry in 3s."}, "rate_limit"),
+        # money: OpenAI's page "Error codes", Anthropic's "Errors", Groq's "Spend Limits", Ollama Cloud
+        (429, {"message": "no", "code": "credit_balance_exhausted"}, "quota"),
+        (429, {"message": "no", "code": "organization_spend_limit_exceeded"}, "quota"),
+        (429, {"message": "no", "code": "project_spend_limit_exceeded"}, "quota"),
+        (429, {"message": "no", "code": "organization_usage_limit_exceeded"}, "quota"),
+        (429, {"message": "Slow down", "code": "slow_down", "type": "rate_limit_error"}, "rate_limit"),
+        (
+            429,
+            {
+                "type": "rate_limit_error",
+                "message": "no",
+                "details": {"error_code": "enforced_spend_limit_reached"},
+            },
+            "quota",
+        ),
+        (400, {"message": "You have reached your specified workspace API usage limits."}, "quota"),
+        (400, {"message": "no", "code": "blocked_api_access"}, "quota"),
+        (
+            429,
+            {"message": "you (me) have reached your weekly usage limit, upgrade for higher limits"},
+            "quota",
+        ),
+        # limits of a day: Amazon Bedrock, Kimi; Groq's and OpenAI's say when to come back
+        (429, {"message": "Too many tokens per day, please wait before trying again."}, "quota"),
+        (429, {"message": "Your account request reached TPD rate limit, current: 9, limit: 8"}, "quota"),
+        (
+            429,
+            {"message": "Rate limit reached on tokens per day (TPD): Limit 9. Please try again in 7m12s."},
+            "rate_limit",
+        ),
+        (400, {"message": "cannot read: how many requests per day were there?"}, "request"),
+        # OpenRouter, pages "Limits" and "Errors and Debugging"; Together, page "Error codes"
+        (403, {"message": "Budget limit exceeded", "code": 403}, "quota"),
+        (403, {"message": "Request blocked: prompt injection patterns detected", "code": 403}, "request"),
+        (403, {"message": "Input token count + max_tokens must be less than the context length"}, "request"),
+        # models without the role "system": Gemma 3 at Google, o1-mini
+        (400, {"message": "Developer instruction is not enabled for models/gemma-3-27b-it"}, "settings"),
+        (400, {"message": "'messages[0].role' does not support 'system' with this model."}, "settings"),
         # keys and models: xAI, Mistral, Amazon Bedrock, LM Studio, Hugging Face
         (400, {"message": "Incorrect API key provided: xa***."}, "access"),
         (400, {"message": "Invalid model: foo"}, "access"),
@@ -127,6 +166,26 @@ def test_any_body_can_be_read(body: str) -> None:
     assert refusal.kind == "server" and refusal.message.startswith("HTTP 500")
 
 
+@pytest.mark.parametrize(
+    ("status", "title", "said", "advice"),
+    [
+        (502, "502 Bad Gateway", "HTTP 502: 502 Bad Gateway", ""),
+        (
+            403,
+            "Attention Required! | Cloudflare",
+            "HTTP 403: Attention Required! | Cloudflare",
+            "page of a firewall",
+        ),
+    ],
+)
+def test_a_page_is_named_by_its_title(status: int, title: str, said: str, advice: str) -> None:
+    """Pages of nginx, and of Cloudflare's firewall, which may refuse a prompt for the SQL in it."""
+    page = f"<!DOCTYPE html>\n<html>\n<head><title>{title}</title></head>\n<body><p>Ray ID</p></body></html>"
+    refusal = refusal_of(status, {}, page, "MY_KEY", {})
+    assert refusal.message == said
+    assert advice in refusal.advice and "MY_KEY" not in refusal.advice
+
+
 def test_a_long_message_is_cut_and_on_one_line() -> None:
     message = refusal_of(500, {}, "line\n" * 1000, None, {}).message
     assert len(message) < 400 and "\n" not in message
@@ -146,6 +205,16 @@ def test_a_long_message_is_cut_and_on_one_line() -> None:
         ({}, "Please try again in 6m0s.", 360.0),
         ({}, "Please retry in 34.07s.", 34.07),
         ({}, "try again in a minute", None),
+        # Azure, GitHub Models, Gemini, and Gemini behind LiteLLM
+        ({}, "have exceeded token rate limit. Please retry after 43 seconds.", 43.0),
+        ({}, "for UserByModelByDay. Please wait 43200 seconds before retrying.", 43200.0),
+        ({}, '[{"error": {"details": [{"@type": "a/google.rpc.RetryInfo", "retryDelay": "31s"}]}}]', 31.0),
+        ({}, r'{"error": {"message": "b\'{ \\"retryDelay\\": \\"24.5s\\"}\'"}}', 24.5),
+        # OpenRouter
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "100000"}, "", 60.0),
+        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "100000"}, "", None),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "later"}, "", None),
+        ({"x-ratelimit-remaining": "0"}, "", None),
         ({}, "", None),
     ],
 )
@@ -154,6 +223,31 @@ def test_the_time_to_come_back_is_read_where_it_is_said(
 ) -> None:
     found = retry_after(headers, message, now=40.0)
     assert found == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_402_with_a_time_to_wait_is_a_rate_limit() -> None:
+    """OpenRouter's in-flight spending budget (page "Limits"): there is money, but for fewer requests at once."""
+    metadata = {"limit_source": "openrouter_in_flight_budget"}
+    body = json.dumps({"error": {"message": "Too much is in flight", "code": 402, "metadata": metadata}})
+    refusal = refusal_of(402, {"retry-after": "5"}, body, None, {})
+    assert (refusal.kind, refusal.retry_after_s) == ("rate_limit", 5.0)
+    assert refusal_of(402, {}, body, None, {}).kind == "quota"
+
+
+def test_a_limit_of_the_day_says_when_it_ends() -> None:
+    """The body is that of OpenRouter for a free model."""
+    reset = time.time() + 3600
+    headers = {
+        "X-RateLimit-Limit": "50",
+        "X-RateLimit-Remaining": "0",
+        "X-RateLimit-Reset": f"{reset * 1000:.0f}",
+    }
+    message = (
+        "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
+    )
+    body = json.dumps({"error": {"message": message, "code": 429, "metadata": {"headers": headers}}})
+    refusal = refusal_of(429, {}, body, None, {})
+    assert (refusal.kind, refusal.retry_after_s) == ("rate_limit", pytest.approx(3600, abs=60))
 
 
 @pytest.mark.parametrize(

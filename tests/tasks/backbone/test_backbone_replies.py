@@ -153,6 +153,8 @@ def test_the_start_may_be_in_the_prompt_and_thoughts_may_be_cut_off(notation: No
         ("&lt;think&gt;", "&lt;/think&gt;"),
         ("<Thinking>", "</Thinking>"),
         ("<thoughts>", "</thoughts>"),
+        ("<think:opensource>", "</think:opensource>"),
+        ("<think:6124c78e>", "</think:6124c78e>"),
         ("```thinking\n", "\n```"),
         ('<details type="reasoning" done="true" duration="5">\n', "</details>"),
         ('<details open type="reasoning">', "</details>"),

@@ -289,6 +289,22 @@ async def test_what_an_ended_batch_has_is_kept_and_the_rest_fails_retryably(
     assert bought_once(openai_server, 10)
 
 
+async def test_a_completed_request_without_a_status_is_submitted_again(
+    openai_server: FakeOpenAIBatches, tmp_path: Path
+) -> None:
+    openai_server.fate = lambda body: "unsent" if "question 3" in str(body) else "answered"
+    (failed,) = (
+        reply
+        for reply in await ask(tmp_path, settings_of(openai_server), 10)
+        if isinstance(reply, BackboneError)
+    )
+    assert failed.transient and "without an answer to 1 of 10 requests" in str(failed)
+    openai_server.fate = lambda body: "answered"
+    assert texts(await ask(tmp_path, settings_of(openai_server), 10)) == REPLIES[:10]
+    assert [len(batch.requests) for batch in openai_server.batches.values()] == [10, 1]
+    assert bought_once(openai_server, 10)
+
+
 async def test_answers_are_kept_without_the_other_file(
     openai_server: FakeOpenAIBatches, tmp_path: Path
 ) -> None:

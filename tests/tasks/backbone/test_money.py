@@ -43,6 +43,33 @@ def test_anthropics_name_for_cache_writes_is_read_too() -> None:
     assert usage.cache_write == 7
 
 
+@pytest.mark.parametrize(
+    ("reported", "read", "written"),
+    [
+        # Kimi, page "Chat Completions"
+        ({"prompt_tokens": 19, "completion_tokens": 21, "total_tokens": 40, "cached_tokens": 10}, 10, None),
+        # Alibaba Cloud Model Studio, page "Context cache"
+        ({"prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 12}}, 0, 12),
+        # DeepSeek, page "Context Caching"
+        ({"prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 11}, 8, None),
+    ],
+    ids=["Kimi", "DashScope", "DeepSeek"],
+)
+def test_other_names_for_the_prompt_cache_are_read(
+    reported: dict[str, Any], read: int, written: int | None
+) -> None:
+    usage = answered({"prompt_tokens": 19, "completion_tokens": 21} | reported).usage
+    assert (usage.input, usage.cached_input, usage.cache_write, usage.output) == (19, read, written, 21)
+
+
+@pytest.mark.parametrize(
+    ("ticks", "usd"), [(37_756_000, 0.0037756), (0, None), (-1, None), (10**400, None), ("1", None)]
+)
+def test_the_cost_of_xai_is_read_in_its_unit(ticks: object, usd: float | None) -> None:
+    """Page "Cost Tracking": 1 USD is 10,000,000,000 ticks."""
+    assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": ticks}).cost_usd == usd
+
+
 def test_a_write_without_a_price_makes_the_cost_unknown_and_not_too_low() -> None:
     prices = PRICES.model_copy(update={"cache_write": None})
     assert cost(Usage(input=10, output=1, cache_write=5), prices) is None

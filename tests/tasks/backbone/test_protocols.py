@@ -140,6 +140,30 @@ async def test_schemas_are_those_that_anthropics_client_would_send_and_one_with_
     assert "output_config" not in fake_anthropic.requests[0].body
 
 
+@pytest.mark.parametrize(("speed", "usd"), [("standard", 15e-6), ("fast", None)])
+async def test_fast_mode_has_another_price(
+    fake_anthropic: FakeAnthropic, speed: str, usd: float | None
+) -> None:
+    """Page "Fast mode": the answer names the speed, and the price of the fast one is another for each model."""
+    usage = {"input_tokens": 10, "output_tokens": 1, "service_tier": "standard", "speed": speed}
+    fake_anthropic.script(Behaviour(usage=usage))
+    assert (await ask(settings_for(fake_anthropic), ASKED)).call.cost_usd == usd
+
+
+async def test_a_response_of_xai_names_its_cost(fake_responses: FakeResponses) -> None:
+    """Page "Cost Tracking" of xAI's documentation."""
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 1,
+        "total_tokens": 11,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "cost_in_usd_ticks": 37_756_000,
+    }
+    fake_responses.script(Behaviour(usage=usage))
+    assert (await ask(settings_for(fake_responses), ASKED)).call.cost_usd == 0.0037756
+
+
 LIMITED = '{"sql": "SELECT'
 
 

@@ -12,7 +12,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.protocol import Message, Origin, Request, request_key
+from tasks.backbone.protocol import Message, Origin, Request, json_object, request_key
 from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.json_text import is_strict, reply_schema
 from tasks.backbone.replies.thoughts import thoughts_of, with_thoughts, without_thoughts
@@ -166,6 +166,19 @@ async def test_thoughts_in_a_field_of_their_own_are_kept_apart(endpoint: Endpoin
     assert [call.parse for call in backbone.calls] == ["json", "text"] and backbone.notes == []
 
 
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+async def test_an_object_in_the_field_of_thoughts_is_the_answer_where_there_is_no_other(
+    endpoint: Endpoint, field: str
+) -> None:
+    """The body is that of SGLang's issue 14821; vLLM's issue 50948 and LM Studio's 1773 have the same."""
+    message = {"role": "assistant", "content": None, field: '{\n "sql": "SELECT 1"\n}', "tool_calls": None}
+    endpoint.server.always(Behaviour(choice={"message": message, "matched_stop": 11}))
+    async with endpoint.open() as client:
+        backbone = MeteredBackbone(client)
+        assert await backbone.ask_json(CONVERSATION, SqlReply) == SqlReply(sql="SELECT 1")
+    assert (backbone.notes, [call.parse for call in backbone.calls]) == ([], ["json"])
+
+
 async def test_thoughts_alone_are_no_answer_and_the_note_says_so(endpoint: Endpoint) -> None:
     message = {"role": "assistant", "content": None, "reasoning_content": "SELECT 1 would do"}
     endpoint.server.always(Behaviour(choice={"message": message, "finish_reason": "length"}))
@@ -180,6 +193,8 @@ async def test_thoughts_alone_are_no_answer_and_the_note_says_so(endpoint: Endpo
 def test_thoughts_and_answer_come_apart_as_they_were_put_together(thoughts: str, answer: str) -> None:
     if "</think>" in thoughts + answer or "<think>" in thoughts + answer or "\ufeff" in thoughts + answer:
         return
+    if json_object(thoughts):
+        return  # it may be the answer
     assert without_thoughts(with_thoughts(thoughts, answer)) == answer or not thoughts
     assert thoughts_of(with_thoughts(thoughts, answer)) == thoughts.strip()
 

@@ -167,6 +167,12 @@ async def test_a_document_that_the_limit_cut_off_is_truncated(endpoint: Endpoint
         ("sensitive", False, "The content filter stopped the reply."),
         ("model_length", True, ""),
         ("MAX_TOKENS", True, ""),
+        (
+            "function_call_filter: MALFORMED_FUNCTION_CALL",
+            False,
+            "The reply ended without a text (finish_reason function_call_filter: malformed_function_call).",
+        ),
+        ("repetition", False, "The reply ended without a text (finish_reason repetition)."),
     ],
 )
 @pytest.mark.parametrize("message", [{"content": None}, {}])

@@ -202,6 +202,50 @@ async def test_a_text_without_query_is_answered_with_a_reminder(
     assert (reminder["role"], "submit" in reminder["content"]) == ("user", True)
 
 
+CITIES = "SELECT DISTINCT city FROM museum"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"I look.\n\n<function=run_sql>\n<parameter=sql>\n{CITIES}\n</parameter>\n</function>\n</tool_call>",
+        f'<minimax:tool_call>\n<invoke name="run_sql">\n<parameter name="sql">{CITIES}</parameter>\n</invoke>',
+        f"<tool_call>run_sql\n<arg_key>sql</arg_key>\n<arg_value>{CITIES}</arg_value>\n</tool_call>",
+        f"<|tool_call_begin|>functions.run_sql:0<|tool_call_argument_begin|>{sql(CITIES)}<|tool_call_end|>",
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>run_sql\n```json\n{sql(CITIES)}\n```<｜tool▁call▁end｜>",
+        f"[TOOL_CALLS]run_sql[ARGS]{sql(CITIES)}",
+        f'[TOOL_CALLS][{{"name": "run_sql", "arguments": {sql(CITIES)}}}]',
+        f'<|tool_call>call:run_sql{{sql:<|"|>{CITIES}<|"|>}}<tool_call|>',
+        f'[run_sql(sql="{CITIES}")]',
+        f'```tool_code\nrun_sql(sql="{CITIES}")\n```',
+        f"Action: run_sql\nAction Input: {CITIES}",
+    ],
+    ids=[
+        "Qwen3-Coder",
+        "MiniMax",
+        "GLM",
+        "Kimi",
+        "DeepSeek",
+        "Mistral",
+        "Mixtral",
+        "Gemma 4",
+        "Llama 4",
+        "Gemma",
+        "ReAct",
+    ],
+)
+async def test_a_tool_call_that_the_server_left_in_the_text_is_no_answer(bench: Bench, call: str) -> None:
+    """The first is the reply of Ollama's issue 18530; the others are from the tool parsers of vLLM."""
+    taken = await take(bench, reply(call), tool_calls(("submit", sql(GOOD))))
+    assert [(each.sql, each.submitted) for each in taken.turns] == [(None, False), (GOOD, True)]
+    assert "submit" in bench.server.requests[1].body["messages"][-1]["content"]
+
+
+async def test_a_text_that_names_a_tool_may_answer(bench: Bench) -> None:
+    taken = await take(bench, reply(f"I checked it with `run_sql`.\n```sql\n{GOOD}\n```"))
+    assert taken.turns[0].submitted
+
+
 @pytest.mark.parametrize("mode", ["native", "text"])
 async def test_a_query_in_text_that_fails_is_kept_and_not_submitted(bench: Bench, mode: ToolMode) -> None:
     fails = "SELECT nam FROM museum"
