@@ -3,7 +3,6 @@
 import errno
 import importlib
 import io
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,10 +152,6 @@ def run(arguments: Sequence[str]) -> int:
     except CrosscheckError as error:
         _say(str(error))
         code = error.exit_code
-    except BrokenPipeError:
-        # The reader of standard output has closed it, for example `| head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.DONE
     except OSError as error:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT

@@ -153,6 +153,18 @@ def test_the_page_is_written_also_when_the_text_goes_to_head(home: Home, tmp_pat
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
 
 
+@pytest.mark.parametrize(("runs", "code"), [((A, B), 0), ((B, A), 1)])
+def test_the_gate_holds_also_where_nobody_reads_its_output(
+    home: Home, runs: tuple[str, str], code: int
+) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    gate = f'"{sys.executable}" -m flows.cli compare {" ".join(runs)} --fail-if worse'
+    for output in ("", "--json"):
+        command = f"(sleep 0.5; {gate} {output}; echo $? >&2) | true"
+        ran = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert ran.stderr == f"{code}\n"
+
+
 @pytest.mark.slow
 def test_two_evaluations_can_be_compared_right_away(demo: CommandLine) -> None:
     runs = [
