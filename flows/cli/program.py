@@ -212,6 +212,10 @@ def _internal_error_message(error: BaseException) -> str:
 
 def _os_error_message(error: OSError) -> str:
     """Return the message for an operating system error, such as a full disk or missing permission."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "The current folder was removed. Change to another one, and run the command there."
     log = _append_to_log(error)
     more = f" The details are at the end of {log}." if log else ""
     where = f": {error.filename}" if error.filename else ""

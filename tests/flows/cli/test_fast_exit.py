@@ -79,6 +79,17 @@ def test_a_reader_that_has_closed_the_pipe_changes_no_exit_code(arguments: str, 
     assert codes[0] == codes[1]
 
 
+def test_a_current_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    score = f"{sys.executable} -m crosscheck score --predictions p.json --home {tmp_path}"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = f"cd {removed} && rmdir {removed} && {score}"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 2
+    assert "crosscheck: The current folder was removed. Change to another one" in ended.stderr
+
+
 def test_words_that_cannot_be_written_end_no_command(tmp_path: Path) -> None:
     predictions = tmp_path / "p.txt"
     predictions.write_text("nothing", encoding="utf-8")
