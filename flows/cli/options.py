@@ -16,6 +16,7 @@ Examples:
 """
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -30,9 +31,10 @@ from annotated_types import Ge, Gt, Le, Lt
 from click.shell_completion import CompletionItem
 from pydantic import BaseModel, ConfigDict
 
-from flows.runtime.output import emit_json, write_page
+from flows.runtime.output import check_page, emit_json, write_page
 from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
+from tasks.core.files import check_writable
 from tasks.settings.base import Metavar as Metavar
 from tasks.settings.choices import EvaluationNames, QuestionSelection
 
@@ -207,7 +209,9 @@ def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, c
     kind, several = _kind_of(field.annotation)
     required = field.is_required()
     default = None if required else field.default
-    attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, by_type)}
+    # an empty text is refused, except where it is the default
+    click_type = str if default == "" else _click_type(kind, by_type)
+    attributes: dict[str, Any] = {"required": required, "type": click_type}
     if default not in (None, ()):
         attributes["default"] = default
     metavar = str(by_type.get(Argument) or by_type.get(Metavar) or ("N" if kind is int else "")) or None
@@ -246,6 +250,8 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
         return click.Choice(get_args(kind))
     if kind is Path:
         return FilePath(dir_okay="FOLDER" in (by_type.get(Metavar), by_type.get(Argument)), path_type=Path)
+    if kind is str:
+        return Text()
     if kind not in (int, float):
         return kind
     lower = by_type.get(Ge) or by_type.get(Gt)
@@ -254,10 +260,29 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
         return int
     least = getattr(lower, "ge", getattr(lower, "gt", None))
     most = getattr(upper, "le", getattr(upper, "lt", None))
-    make: Any = click.IntRange if kind is int else click.FloatRange
+    make: Any = click.IntRange if kind is int else Number
     number = make(least, most, min_open=Gt in by_type, max_open=Lt in by_type)
     number.name = "integer" if kind is int else "number"  # a value is no "integer range"
     return number
+
+
+class Number(click.FloatRange):
+    """A number within bounds, which NaN and infinity are not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of a text."""
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value} is not a finite number.", param, ctx)
+
+
+class Text(click.types.StringParamType):
+    """A text that is not empty: `--home "$FOLDER"` with a variable that is not set names no folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a text."""
+        if value == "":
+            self.fail("it is empty.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class FilePath(click.Path):
@@ -265,7 +290,27 @@ class FilePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path of a text."""
-        return super().convert(Path(value).expanduser(), param, ctx)
+        return super().convert(Path(Text().convert(value, param, ctx)).expanduser(), param, ctx)
+
+
+class NewFile(FilePath):
+    """A file that a command writes at its end: it is checked before the work."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a text."""
+        path = super().convert(value, param, ctx)
+        check_writable(path, param.opts[0] if param else "")
+        return path
+
+
+class PageFile(FilePath):
+    """The file of an HTML page that a command writes at its end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a text."""
+        path = super().convert(value, param, ctx)
+        check_page(path)
+        return path
 
 
 OUTPUT, FOLDERS, EVALUATED = "Output", "Folders", "Benchmark, model and pipeline"
@@ -406,7 +451,7 @@ class Files(Data, Output):
 class Page(Output):
     """Options of commands that write an HTML page."""
 
-    html: Path | None = None
+    html: Annotated[Path | None, Metavar("FILE"), More(type=PageFile())] = None
     """Also write a self-contained HTML page."""
 
     def write_page(self, render: "Callable[[], Document]") -> None:
