@@ -33,7 +33,7 @@ ask_again: false
 # budget_usd: 50             # limit on the cost of a night
 # finish_by: "07:00"         # in this time zone; for backbones of the tier flex or batch
 
-# When a night is red or amber: `crosscheck help exit-codes` and the page of a night say more.
+# A night that lost at least this is red where the loss is proven, else amber or green (deployments/README.md, Verdicts).
 gate:
   threshold: 1.0             # percentage points
 
