@@ -12,27 +12,27 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 997,
-    "flows/cli": 4_689,
+    "flows/cli": 4_748,
     "flows/evaluate": 7_183,
-    "flows/matrix": 1_191,
+    "flows/matrix": 1_197,
     "flows/pipelines": 980,
     "flows/prefect": 2_582,
-    "flows/runtime": 1_155,
+    "flows/runtime": 1_184,
     "tasks/backbone": 8_277,
     "tasks/benchmarks": 3_959,
-    "tasks/core": 1_524,
-    "tasks/database": 5_763,
+    "tasks/core": 1_529,
+    "tasks/database": 5_759,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
     "tasks/results": 6_802,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_418,
-    "tasks/settings": 2_186,
+    "tasks/settings": 2_189,
     "tasks/sql": 2_474,
     "tasks/stages": 3_390,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 315
+MAX_MODULES = 316
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -16,7 +16,6 @@ Examples:
 """
 
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -31,10 +30,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from click.shell_completion import CompletionItem
 from pydantic import BaseModel, ConfigDict
 
-from flows.runtime.output import check_page, emit_json, write_page
+from flows.cli.values import FilePath as FilePath
+from flows.cli.values import NewFile as NewFile
+from flows.cli.values import Number, PageFile, Text
+from flows.runtime.output import emit_json, write_page
 from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
-from tasks.core.files import check_writable
 from tasks.settings.base import Metavar as Metavar
 from tasks.settings.choices import EvaluationNames, QuestionSelection
 
@@ -264,53 +265,6 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
     number = make(least, most, min_open=Gt in by_type, max_open=Lt in by_type)
     number.name = "integer" if kind is int else "number"  # a value is no "integer range"
     return number
-
-
-class Number(click.FloatRange):
-    """A number within bounds, which NaN and infinity are not."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number of a text."""
-        number = super().convert(value, param, ctx)
-        return number if math.isfinite(number) else self.fail(f"{value} is not a finite number.", param, ctx)
-
-
-class Text(click.types.StringParamType):
-    """A text that is not empty: `--home "$FOLDER"` with a variable that is not set names no folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a text."""
-        if value == "":
-            self.fail("it is empty.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class FilePath(click.Path):
-    """A path, in which `~` is the user's home."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a text."""
-        return super().convert(Path(Text().convert(value, param, ctx)).expanduser(), param, ctx)
-
-
-class NewFile(FilePath):
-    """A file that a command writes at its end: it is checked before the work."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a text."""
-        path = super().convert(value, param, ctx)
-        check_writable(path, param.opts[0] if param else "")
-        return path
-
-
-class PageFile(FilePath):
-    """The file of an HTML page that a command writes at its end."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a text."""
-        path = super().convert(value, param, ctx)
-        check_page(path)
-        return path
 
 
 OUTPUT, FOLDERS, EVALUATED = "Output", "Folders", "Benchmark, model and pipeline"

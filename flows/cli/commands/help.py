@@ -48,7 +48,9 @@ class Help(options.Command):
     Exit codes: 0 shown; 2 bad input.
     """
 
-    topic: Annotated[tuple[str, ...], options.Argument("[TOPIC]"), options.More(shell_complete=_complete)] = ()
+    topic: Annotated[
+        tuple[str, ...], options.Argument("[TOPIC]"), options.More(shell_complete=_complete)
+    ] = ()
 
     def __call__(self) -> None:
         name = " ".join(self.topic)
@@ -70,7 +72,9 @@ class Help(options.Command):
             command = group.get_command(context, word) if isinstance(group, click.Group) else None
             if command is None:
                 names = ["commands", *topics(), *COMMANDS]
-                raise ConfigurationError(f'There is no topic or command "{name}". {did_you_mean(name, names)}')
+                raise ConfigurationError(
+                    f'There is no topic or command "{name}". {did_you_mean(name, names)}'
+                )
             context = click.Context(command, info_name=word, parent=context)
         click.echo(context.command.get_help(context))
 
