@@ -108,7 +108,7 @@ def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Home) -> N
 @pytest.mark.parametrize(("arguments", "message"), [
     (("nothing", B), 'There is no run "nothing"'),
     ((A, B, "--rule", "brid"), 'Did you mean "bird"'),
-    ((A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
+    ((A, B, "--html", "/nowhere/page.html"), "there is no folder"),
     ((A, B, "--fail-if", "better"), "worse"),
     ((A, B, "--margin", "0"), "0<x<100"),
     ((A, B, "--margin", "ten"), "is not a valid number."),
