@@ -12,27 +12,27 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 997,
-    "flows/cli": 4_694,
+    "flows/cli": 4_753,
     "flows/evaluate": 7_201,
-    "flows/matrix": 1_191,
+    "flows/matrix": 1_197,
     "flows/pipelines": 980,
     "flows/prefect": 2_582,
-    "flows/runtime": 1_156,
+    "flows/runtime": 1_185,
     "tasks/backbone": 8_349,
     "tasks/benchmarks": 3_959,
-    "tasks/core": 1_573,
-    "tasks/database": 5_769,
+    "tasks/core": 1_578,
+    "tasks/database": 5_765,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
     "tasks/results": 6_809,
     "tasks/retrieval": 1_564,
     "tasks/scoring": 5_419,
-    "tasks/settings": 2_188,
+    "tasks/settings": 2_191,
     "tasks/sql": 2_474,
     "tasks/stages": 3_400,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 315
+MAX_MODULES = 316
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -30,6 +30,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from click.shell_completion import CompletionItem
 from pydantic import BaseModel, ConfigDict
 
+from flows.cli.values import FilePath as FilePath
+from flows.cli.values import NewFile as NewFile
+from flows.cli.values import Number, PageFile, Text
 from flows.runtime.output import emit_json, write_page
 from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
@@ -207,7 +210,9 @@ def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, c
     kind, several = _kind_of(field.annotation)
     required = field.is_required()
     default = None if required else field.default
-    attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, by_type)}
+    # an empty text is refused, except where it is the default
+    click_type = str if default == "" else _click_type(kind, by_type)
+    attributes: dict[str, Any] = {"required": required, "type": click_type}
     if default not in (None, ()):
         attributes["default"] = default
     metavar = str(by_type.get(Argument) or by_type.get(Metavar) or ("N" if kind is int else "")) or None
@@ -246,6 +251,8 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
         return click.Choice(get_args(kind))
     if kind is Path:
         return FilePath(dir_okay="FOLDER" in (by_type.get(Metavar), by_type.get(Argument)), path_type=Path)
+    if kind is str:
+        return Text()
     if kind not in (int, float):
         return kind
     lower = by_type.get(Ge) or by_type.get(Gt)
@@ -254,18 +261,10 @@ def _click_type(kind: Any, by_type: dict[type, Any]) -> Any:
         return int
     least = getattr(lower, "ge", getattr(lower, "gt", None))
     most = getattr(upper, "le", getattr(upper, "lt", None))
-    make: Any = click.IntRange if kind is int else click.FloatRange
+    make: Any = click.IntRange if kind is int else Number
     number = make(least, most, min_open=Gt in by_type, max_open=Lt in by_type)
     number.name = "integer" if kind is int else "number"  # a value is no "integer range"
     return number
-
-
-class FilePath(click.Path):
-    """A path, in which `~` is the user's home."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a text."""
-        return super().convert(Path(value).expanduser(), param, ctx)
 
 
 OUTPUT, FOLDERS, EVALUATED = "Output", "Folders", "Benchmark, model and pipeline"
@@ -406,7 +405,7 @@ class Files(Data, Output):
 class Page(Output):
     """Options of commands that write an HTML page."""
 
-    html: Path | None = None
+    html: Annotated[Path | None, Metavar("FILE"), More(type=PageFile())] = None
     """Also write a self-contained HTML page."""
 
     def write_page(self, render: "Callable[[], Document]") -> None:

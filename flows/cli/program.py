@@ -3,7 +3,6 @@
 import errno
 import importlib
 import io
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,10 +152,6 @@ def run(arguments: Sequence[str]) -> int:
     except CrosscheckError as error:
         _say(str(error))
         code = error.exit_code
-    except BrokenPipeError:
-        # The reader of standard output has closed it, for example `| head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.DONE
     except OSError as error:
         _say(_os_error_message(error))
         code = ExitCode.BAD_INPUT
@@ -217,6 +212,10 @@ def _internal_error_message(error: BaseException) -> str:
 
 def _os_error_message(error: OSError) -> str:
     """Return the message for an operating system error, such as a full disk or missing permission."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "The current folder was removed. Change to another one, and run the command there."
     log = _append_to_log(error)
     more = f" The details are at the end of {log}." if log else ""
     where = f": {error.filename}" if error.filename else ""

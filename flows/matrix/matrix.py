@@ -151,6 +151,12 @@ def plan_sweep(
     sends_requests: bool,
 ) -> tuple[Cell, ...]:
     """Return the cells: for each backbone, for each pipeline, every combination of the grid's settings."""
+    keys = [values[0].partition("=")[0] for values in grid if values]
+    repeated = next((key for key in keys if keys.count(key) > 1), None)
+    if repeated:
+        raise ConfigurationError(
+            f"--grid {repeated}: this key is there twice. Write all its values after one --grid."
+        )
     for setting in chain.from_iterable(grid):
         kind, _, _ = parse_override(setting)
         if kind not in ("backbone", "pipeline"):

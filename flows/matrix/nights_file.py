@@ -33,7 +33,7 @@ ask_again: false
 # budget_usd: 50             # limit on the cost of a night
 # finish_by: "07:00"         # in this time zone; for backbones of the tier flex or batch
 
-# When a night is red or amber: `crosscheck help exit-codes` and the page of a night say more.
+# When a night is red or amber: deployments/README.md has the verdicts and further settings.
 gate:
   threshold: 1.0             # percentage points
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tasks.core.errors import ConfigurationError
+from tasks.core.files import check_writable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 _FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
 """Beginning of a formula. A text with + or - at its front is none if it is a number: -1.5, +2e+3 %, -inf."""
+DOCTYPE = b"<!DOCTYPE html"
 _CARRIAGE_RETURN = re.compile(r"\r\n?")
 
 
@@ -47,6 +49,19 @@ def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
 def _without_formula(text: str) -> str:
     text = _CARRIAGE_RETURN.sub("\n", text)  # `csv` would leave one unquoted, where readers see another row
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+def check_page(file: Path) -> None:
+    """Check, before any work, that the file of `--html` can be written, and is no file that is not a page."""
+    check_writable(file, "--html")
+    if not file.is_file():
+        return
+    with suppress(OSError), file.open("rb") as content:
+        start = content.read(len(DOCTYPE))
+        if start and start != DOCTYPE:
+            raise ConfigurationError(
+                f"--html {file}: this file is not an HTML page. Name another file, or remove it."
+            )
 
 
 def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:

@@ -95,20 +95,29 @@ def forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))
 
 
-class _StandardError(io.FileIO):
-    """Standard error, which ends no command where it cannot be written (`2> log` on a full disk)."""
+class _StandardStream(io.FileIO):
+    """Standard output or error where some errors end no command, and do not change its exit code."""
+
+    def __init__(self, number: int, ignored: type[OSError]) -> None:
+        """Open a stream by its file descriptor; after an error of the type `ignored`, what is written is lost."""
+        super().__init__(number, "w", closefd=False)
+        self._ignored = ignored
 
     def write(self, content: Any) -> int:
         """Write as much as can be written; the rest is lost."""
-        with suppress(OSError):
+        with suppress(self._ignored):
             return super().write(content)
         return len(content)
+
+
+IGNORED_ERRORS: dict[str, type[OSError]] = {"stdout": BrokenPipeError, "stderr": OSError}
+"""Errors of writing that end no command: the reader has ended (`| head`); messages fill the disk (`2> log`)."""
 
 
 def open_closed_streams() -> None:
     """Open standard streams that were closed (`>&-`, as under cron), so that nothing else gets their numbers.
 
-    Standard error becomes one that ignores that its disk is full.
+    They become streams that ignore `IGNORED_ERRORS`.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -117,9 +126,14 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - no path
-    buffer = io.BufferedWriter(_StandardError(2, "w", closefd=False))
-    original = sys.stderr
-    sys.stderr = io.TextIOWrapper(buffer, original.encoding, original.errors, line_buffering=True)
+    for number, (name, ignored) in enumerate(IGNORED_ERRORS.items(), 1):
+        original = getattr(sys, name)
+        original.flush()
+        buffer = io.BufferedWriter(_StandardStream(number, ignored))
+        by_line = name == "stderr" or original.line_buffering
+        setattr(
+            sys, name, io.TextIOWrapper(buffer, original.encoding, original.errors, line_buffering=by_line)
+        )
 
 
 class FastExit:

@@ -129,10 +129,15 @@ def _draft(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Check, before anything is paid for, that the file that an option names can be written."""
+    """Check, before anything is paid for, that the file that an option names can be written.
+
+    A device or pipe is not checked.
+    """
     folder = path.parent
     if path.is_dir():
         raise ConfigurationError(f"{option} {path}: this is a folder. Name a file.")
+    if path.exists() and not path.is_file():
+        return
     if not folder.is_dir():
         raise ConfigurationError(
             f"{option} {path}: there is no folder {folder}. Make it, or name another file."

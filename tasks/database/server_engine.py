@@ -284,18 +284,14 @@ class ServerEngine(Engine):
         return schema_of(database_id, self.dialect, tables, columns, keys, first_rows)
 
     @contextmanager
-    def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:
-        """Open a connection for as long as the block runs.
-
-        `first`: nothing was read before, so that a server that does not answer is a wrong address.
-        """
+    def reading(self, location: Location, database_id: str = "") -> Iterator[Any]:
+        """Open a connection for as long as the block runs."""
         connection = None
         try:
             connection = self.sessions.open(location)
             yield connection
         except self.sessions.driver().Error as error:
-            refusal = self.refusal(location, database_id, error)
-            raise (DataError(str(refusal)) if first else refusal) from error
+            raise self.refusal(location, database_id, error) from error
         finally:
             if connection is not None:
                 connection.close()
@@ -321,7 +317,7 @@ class ServerEngine(Engine):
 
     def require(self, location: Location, database_id: str) -> None:
         """Make sure that the server lets the role in, and that the role cannot write."""
-        with self.reading(location, database_id, first=True) as connection:
+        with self.reading(location, database_id) as connection:
             rights, database = self.rights(connection)
         if rights and not location.writable:
             raise ConfigurationError(
@@ -341,7 +337,7 @@ class ServerEngine(Engine):
         except self.sessions.driver().Error as error:
             if self.is_absent(error):
                 return False
-            raise DataError(str(self.refusal(location, "", error))) from error
+            raise self.refusal(location, "", error) from error
         return True
 
     def product(self, location: Location) -> str:

@@ -51,19 +51,22 @@ def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> d
 
 
 def _changed(conf: Path, choice: EvaluationChoice, chosen: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the overrides that give a setting another value than it has without any override."""
+    """Return the overrides that give a setting another value than it has without any override.
+
+    Of several overrides of a key only the last counts.
+    """
     try:
         defaults = _chosen(conf, choice, ()) if choice.overrides else {}
     except ConfigurationError:  # some backbones cannot be without a setting: all overrides count
         defaults = {}
-    changed = []
+    changed = {}
     for override in choice.overrides:
         kind, keys, _ = parse_override(override)
         if kind in chosen and (
             kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys)
         ):
-            changed.append(override)
-    return tuple(changed)
+            changed[kind, *keys] = override
+    return tuple(changed.values())
 
 
 def _value(settings: BaseModel, keys: Sequence[str]) -> Any:

@@ -163,9 +163,10 @@ ANY_COMMAND = {
     ("check", "--url", "http://me:secret@host/v1"): "no user, password",
 }
 PG, MY = "postgresql://ann:secret@127.0.0.1", "mysql://ann:secret@127.0.0.1"
+UNREACHABLE = "Check host, port and whether the server runs"
 URLS = {
-    f"{PG}:1/shop": "Check host, port and whether the server runs",
-    f"{MY}:1/shop": "Check host, port and whether the server runs",
+    f"{PG}:1/shop": UNREACHABLE,
+    f"{MY}:1/shop": UNREACHABLE,
     f"{PG}:5432x/shop": "Write it as postgresql://user@host:port/database",
     f"{PG}/shop?sslmode=verify-full&sslrootcert=/no/such/file": "Say how to encrypt at the end of the URL",
     f"{PG}/shop?sslmode=sometimes": "sslmode",
@@ -239,7 +240,7 @@ def test_whatever_is_wrong_with_the_input_is_said_in_one_message(
             (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
         with count.fault(f"{' '.join(case.arguments)} {json.dumps(dict(case.files), default=repr)}"):
             ran = in_process.run(*case.arguments)
-            ran.assert_refused()
+            ran.assert_refused(code=3 if case.named == UNREACHABLE else 2)
             said = " ".join(ran.err.split())
             assert case.named in said or f'"{Path(case.named).stem}"' in said, said[-400:]
             assert "\nError: " not in f"\n{ran.err}" and "secret" not in said and len(said) < LONGEST

@@ -24,7 +24,7 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
       crosscheck answer "Total sales?" --database shop.duckdb --evidence "sales: amt * qty" --backbone openai
 
     Exit codes: 0 the SQL ran; 1 no SQL, or it failed; 2 bad input or configuration;
-    3 the backbone gave no answer, and the question can be retried.
+    3 the model or the database's server does not answer: run the same command again.
     """
 
     grouped = True

@@ -110,6 +110,8 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
 
     def __call__(self) -> int:
         """Check the golds, or the answer key that `--key` names: other golds for the same questions."""
+        if self.key is not None and self.gold is not None:
+            raise ConfigurationError("--gold and --key each name the queries to run: give one of them.")
         if self.key is not None:
             return self._check_key(self.key)
         from flows.cli.display.gold_check import VerifiedDocument, gold_document
@@ -175,7 +177,7 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
     """Where the copies go; {database} stands for a database's name: postgresql://owner@host/{database},
     mysql://owner@host/{database}, duckdb:///folder/{database}.duckdb. The password comes from PGPASSWORD or
     MYSQL_PWD."""
-    databases: Annotated[str, options.Metavar("NAMES")] = ""
+    databases: Annotated[str | None, options.Metavar("NAMES")] = None
     """Only these, separated by commas. [default: all]"""
 
     def __call__(self) -> None:
@@ -190,7 +192,7 @@ class Load(options.Benchmark, options.BenchmarkOverrides, options.Files):
         with self.progress() as progress:
             # the files are read, whatever server the benchmark is configured for
             benchmark = self.folders.benchmark(settings.model_copy(update={"url": ""}), progress)
-            selected = [name.strip() for name in self.databases.split(",") if name.strip()]
+            selected = [name.strip() for name in (self.databases or "").split(",") if name.strip()]
             names = _databases_to_copy(benchmark, selected)
             if len(names) > 1 and PLACEHOLDER not in self.to:
                 raise ConfigurationError(

@@ -45,7 +45,7 @@ class Check(options.Files):
     """With --url: environment variable with the key."""
     parallel: Annotated[int, Ge(1), Le(32)] = 8
     """Send at most N requests at once."""
-    write: Path | None = None
+    write: Annotated[Path | None, options.Metavar("FILE"), options.More(type=options.NewFile())] = None
     """Write the settings that follow to FILE, for --backbone FILE. It must not exist yet."""
     overrides: Annotated[tuple[str, ...], options.SETTING, options.More("--set", last=True)] = ()
     """Change one setting of the model: backbone.*. May be given several times."""
@@ -89,17 +89,15 @@ class Check(options.Files):
     def _settings_to_check(self) -> "BackboneSettings":
         """Return the settings with which the endpoint is checked."""
         from tasks.backbone.kind import kind_of
-        from tasks.core.files import check_writable
         from tasks.settings.home import find_conf
         from tasks.settings.load import load_backbone_settings
 
-        file = self.write
         if (self.backbone is None) == (self.url is None):
             raise ConfigurationError("Name either a BACKBONE or --url URL.")
-        if file is not None:
-            if file.exists():
-                raise ConfigurationError(f"--write {file}: the file exists. Name another one, or remove it.")
-            check_writable(file, "--write")
+        if self.write is not None and self.write.exists():
+            raise ConfigurationError(
+                f"--write {self.write}: the file exists. Name another one, or remove it."
+            )
         if self.url is not None:
             return self._settings_of_url()
         if self.model or self.api_key_env:

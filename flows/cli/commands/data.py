@@ -82,7 +82,7 @@ class Export(options.Files):
     """
 
     target: Annotated[str, options.Argument("FOLDER|RUN")]
-    submission: Path | None = None
+    submission: Annotated[Path | None, options.Metavar("FILE"), options.More(type=options.NewFile())] = None
     """Write the predictions of RUN to FILE, for the official evaluator of its benchmark."""
     form: Annotated[Literal["bird", "spider"] | None, options.More("--format")] = None
     """Form of --submission. [default: that of the run's benchmark]"""

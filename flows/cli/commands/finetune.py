@@ -25,15 +25,13 @@ class Pairs(options.Files):
     evaluated: Annotated[tuple[str, ...], options.Metavar("NAME")]
     """Benchmark that the model will be evaluated on: no pair has one of its questions or golds. May be given
     several times."""
-    output: Path
+    output: Annotated[Path, options.Metavar("FILE"), options.More(type=options.NewFile())]
     """File for the training pairs, as JSON lines."""
 
     def __call__(self) -> None:
         from flows.evaluate.finetuning import make_pairs, write_pairs
-        from tasks.core.files import check_writable
         from tasks.settings.assemble import benchmark_settings
 
-        check_writable(self.output, "--output")
         with self.progress() as progress:
             evaluated = [
                 self.folders.benchmark(benchmark_settings(name), progress) for name in self.evaluated

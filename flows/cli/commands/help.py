@@ -42,36 +42,41 @@ class Help(options.Command):
     Examples:
       crosscheck help
       crosscheck help causes
-      crosscheck help evaluate
-          the same as crosscheck evaluate --help
+      crosscheck help nights show
+          the same as crosscheck nights show --help
 
     Exit codes: 0 shown; 2 bad input.
     """
 
-    topic: Annotated[str | None, options.Argument("[TOPIC]"), options.More(shell_complete=_complete)] = None
+    topic: Annotated[
+        tuple[str, ...], options.Argument("[TOPIC]"), options.More(shell_complete=_complete)
+    ] = ()
 
     def __call__(self) -> None:
-        if self.topic is None:
+        name = " ".join(self.topic)
+        if not name:
             click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
             width = max(map(len, topics()))
             for name, title in topics().items():
                 click.echo(f"  {name:<{width}}  {title}")
             return
-        if self.topic in topics():
-            _print(topic_text(self.topic))
+        if name in topics():
+            _print(topic_text(name))
             return
-        if self.topic == "commands":
+        if name == "commands":
             _print_commands(COMMANDS)
             return
-        program = click.get_current_context().find_root()
-        assert isinstance(program.command, click.Group)
-        command = program.command.get_command(program, self.topic)
-        if command is None:
-            names = ["commands", *topics(), *COMMANDS]
-            raise ConfigurationError(
-                f'There is no topic or command "{self.topic}". {did_you_mean(self.topic, names)}'
-            )
-        click.echo(command.get_help(click.Context(command, info_name=self.topic, parent=program)))
+        context = click.get_current_context().find_root()
+        for word in self.topic:
+            group = context.command
+            command = group.get_command(context, word) if isinstance(group, click.Group) else None
+            if command is None:
+                names = ["commands", *topics(), *COMMANDS]
+                raise ConfigurationError(
+                    f'There is no topic or command "{name}". {did_you_mean(name, names)}'
+                )
+            context = click.Context(command, info_name=word, parent=context)
+        click.echo(context.command.get_help(context))
 
 
 def _print_commands(commands: Mapping[str, CommandEntry], group: str = "") -> None:

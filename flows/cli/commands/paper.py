@@ -65,7 +65,7 @@ class Plot(options.Output):
     runs: Annotated[tuple[str, ...], options.Argument("RUN...")]
     kind: Kind = "stages"
     """What is drawn: what stages gain and lose, score against cost, score by date, or causes of wrong answers."""
-    output: Path | None = None
+    output: Annotated[Path | None, options.Metavar("FILE"), options.More(type=options.NewFile())] = None
     """Where to write the figure: a name that ends in .pdf, .svg or .png. [default: KIND.pdf]"""
     columns: Literal["1", "2"] = "1"
     """Width: one or two columns of a paper (3.35 or 7 inches)."""

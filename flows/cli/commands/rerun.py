@@ -29,9 +29,8 @@ class Rerun(options.Labels, options.Details, options.Files):
       crosscheck rerun --night latest
           retries everything that the last nightly run left without an answer
 
-    The settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,
-    backbone.max_wait_s, backbone.api_key_env, backbone.api_key_command and backbone.headers_env, which do not
-    influence the score.
+    The settings are those of RUN. --set can change those that do not influence the score, such as
+    backbone.concurrency, backbone.tier and backbone.api_key_env; the error for any other lists them.
 
     The result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts
     and settings are restored, unless --fresh or --from is given. If a question that had an answer was repeated,
@@ -60,7 +59,7 @@ class Rerun(options.Labels, options.Details, options.Files):
     budget: Annotated[float | None, options.Metavar("USD"), Gt(0)] = None
     """Stop when the calls of this command have cost this amount."""
     overrides: Annotated[tuple[str, ...], options.SETTING, options.More("--set")] = ()
-    """Change one of the settings listed below. May be given several times."""
+    """Change a setting that does not influence the score. May be given several times."""
 
     def __call__(self) -> int:
         from flows.runtime.progress import open_asking

@@ -8,7 +8,7 @@ import click
 from annotated_types import Ge, Gt, Le, Lt
 
 from flows.cli import options
-from flows.runtime.output import open_in_browser
+from flows.runtime.output import check_page, open_in_browser
 from tasks.core.errors import ConfigurationError, DataError, ExitCode, did_you_mean
 
 
@@ -81,7 +81,7 @@ class Leaderboard(options.Page):
 
     benchmark: Annotated[str | None, options.Metavar("NAME")] = None
     """Only this benchmark."""
-    by: Annotated[str, options.Metavar("SCORE")] = ""
+    by: Annotated[str | None, options.Metavar("SCORE")] = None
     """Rank by another score of the runs: an answer key, decided, without_quarantine or a rule. [default: execution
     accuracy]"""
 
@@ -90,7 +90,7 @@ class Leaderboard(options.Page):
         from tasks.results.leaderboard import leaderboard
         from tasks.results.run_record import json_of
 
-        boards = leaderboard(self.warehouse, self.benchmark, self.by)
+        boards = leaderboard(self.warehouse, self.benchmark, self.by or "")
         if self.benchmark is not None and not boards:
             benchmarks = sorted({run.benchmark for run in self.warehouse.runs()})
             raise DataError(
@@ -201,7 +201,9 @@ class Show(options.Details, options.Files):
     def _write_page(self) -> None:
         from flows.cli.display.viewer import write_report
 
-        file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html))
+        file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html)).expanduser()
+        if file is not None:
+            check_page(file)
         with self.progress() as progress:
             report = write_report(
                 self.run, self.folders, progress, file, only_wrong=self.wrong, rows=self.rows

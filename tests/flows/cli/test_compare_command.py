@@ -108,7 +108,7 @@ def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Home) -> N
 @pytest.mark.parametrize(("arguments", "message"), [
     (("nothing", B), 'There is no run "nothing"'),
     ((A, B, "--rule", "brid"), 'Did you mean "bird"'),
-    ((A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
+    ((A, B, "--html", "/nowhere/page.html"), "there is no folder"),
     ((A, B, "--fail-if", "better"), "worse"),
     ((A, B, "--margin", "0"), "0<x<100"),
     ((A, B, "--margin", "ten"), "is not a valid number."),
@@ -151,6 +151,18 @@ def test_the_page_is_written_also_when_the_text_goes_to_head(home: Home, tmp_pat
     ran = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ran.stderr == ""
     assert page.read_text(encoding="utf-8").endswith("</html>\n")
+
+
+@pytest.mark.parametrize(("runs", "code"), [((A, B), 0), ((B, A), 1)])
+def test_the_gate_holds_also_where_nobody_reads_its_output(
+    home: Home, runs: tuple[str, str], code: int
+) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    gate = f'"{sys.executable}" -m flows.cli compare {" ".join(runs)} --fail-if worse'
+    for output in ("", "--json"):
+        command = f"(sleep 0.5; {gate} {output}; echo $? >&2) | true"
+        ran = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert ran.stderr == f"{code}\n"
 
 
 @pytest.mark.slow

@@ -66,6 +66,30 @@ def test_closed_streams_change_no_exit_code_and_no_other_output(closing: str) ->
     assert failed.returncode == 2
 
 
+@pytest.mark.parametrize("arguments", ["list", "help causes", "nights show", "--help", "query 'SELECT 1'"])
+def test_a_reader_that_has_closed_the_pipe_changes_no_exit_code(arguments: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m crosscheck {arguments}"
+    environment = os.environ | {"CROSSCHECK_HOME": str(tmp_path)}
+    codes = [
+        subprocess.run(line, shell=True, capture_output=True, text=True, env=environment).stderr.splitlines()[
+            -1
+        ]
+        for line in (f"{command}; echo $? >&2", f"(sleep 0.2; {command}; echo $? >&2) | true")
+    ]
+    assert codes[0] == codes[1]
+
+
+def test_a_current_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    score = f"{sys.executable} -m crosscheck score --predictions p.json --home {tmp_path}"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = f"cd {removed} && rmdir {removed} && {score}"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 2
+    assert "crosscheck: The current folder was removed. Change to another one" in ended.stderr
+
+
 def test_words_that_cannot_be_written_end_no_command(tmp_path: Path) -> None:
     predictions = tmp_path / "p.txt"
     predictions.write_text("nothing", encoding="utf-8")

@@ -36,7 +36,9 @@ def test_without_a_topic_all_are_listed_and_each_is_printed() -> None:
 
 
 def test_a_command_is_explained_as_by_its_own_help() -> None:
-    assert run("help", "runs").out == run("runs", "--help").out
+    for words in (("runs",), ("nights",), ("nights", "show")):
+        assert run("help", *words).out == run(*words, "--help").out
+    run("help", "nights", "shw").assert_refused('There is no topic or command "nights shw"')
     assert set(COMMANDS).isdisjoint(topics())
 
 

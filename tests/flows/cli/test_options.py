@@ -2,6 +2,9 @@
 
 import inspect
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +18,7 @@ from tasks.settings.choices import QuestionSelection
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 from tests.support.command_line import ROOT
+from tests.support.in_process import run
 
 
 @pytest.mark.parametrize("field", QuestionSelection.model_fields)
@@ -65,3 +69,80 @@ def test_the_nightly_matrix_has_the_defaults_in_it() -> None:
     matrix = nightly["parameters"]["matrix"]
     for kind, default in DEFAULTS.items():
         assert default in matrix[f"{kind}s"]
+
+
+def every_command(
+    group: click.Group = crosscheck, *names: str
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from every_command(command, *names, name)
+        else:
+            yield (*names, name), command
+
+
+def test_an_empty_value_of_any_option_or_argument_stands_for_no_default() -> None:
+    context, accepted = click.Context(crosscheck), set()
+    for names, command in every_command():
+        for parameter in command.params:
+            if not getattr(parameter, "is_flag", False):
+                with suppress(click.UsageError):
+                    parameter.type.convert("", parameter, context)
+                    accepted.add((*names, parameter.name))
+    assert accepted == {("answer", "evidence")}, "its default is an empty text"
+
+
+@pytest.mark.parametrize("arguments", [
+    ("rerun", ""), ("rerun", "latest", "--from", ""), ("check", "--url", ""), ("export", ""),
+    ("leaderboard", "--by", ""), ("evaluate", "--home", ""), ("score", "--predictions", ""),
+])  # fmt: skip
+def test_an_empty_value_does_nothing(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("it is empty.\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_number_that_is_none_is_refused(value: str) -> None:
+    for arguments in (
+        ("benchmarks", "verify", "--slow"),
+        ("sweep", "--budget"),
+        ("compare", "a", "b", "--margin"),
+    ):
+        ran = run(*arguments, value)
+        assert (ran.code, ran.out) == (2, "") and "Invalid value for" in ran.err
+
+
+WRITES = (
+    ("benchmarks", "verify", "--html"), ("show", "latest", "--html"), ("compare", "a", "b", "--html"),
+    ("leaderboard", "--html"), ("tables", "latest", "--html"), ("nights", "show", "--html"),
+    ("plot", "latest", "--output"), ("export", "latest", "--submission"),
+    ("check", "--url", "http://127.0.0.1:1/v1", "--write"),
+    ("finetune", "pairs", "latest", "--evaluated", "demo", "--output"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", WRITES)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    """There is no run, which another message would say: the file is checked first."""
+    missing = tmp_path / "missing" / "file.pdf"
+    run(*arguments, str(missing)).assert_refused(f"{missing}: there is no folder {missing.parent}")
+    ran = run(*arguments, str(tmp_path))
+    assert ran.code == 2 and ("is a folder" in ran.err or "is a directory" in ran.err)
+
+
+@pytest.mark.parametrize("arguments", [names for names in WRITES if names[-1] == "--html"])
+def test_a_page_replaces_no_file_that_is_not_a_page(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "nights.yaml"
+    file.write_text("schedule: daily\n", encoding="utf-8")
+    run(*arguments, str(file)).assert_refused(f"--html {file}: this file is not an HTML page")
+    assert file.read_text(encoding="utf-8") == "schedule: daily\n"

@@ -126,7 +126,7 @@ def test_details_may_be_of_the_wrong_answers(runs: KeptRuns, tmp_path: Path) -> 
     assert page.count('<li class="flip"') == 3
     missing = runs.run("show", "latest", "--html", str(tmp_path / "no" / "page.html"))
     assert missing.code == 2
-    assert "Name a file in a folder that exists" in missing.err
+    assert "Make it, or name another file" in missing.err
 
 
 def test_a_page_of_many_questions_has_the_wrong_ones_and_says_how_many_it_leaves_out(

@@ -130,7 +130,7 @@ def test_what_is_not_there_is_said_in_words(home: Home, tmp_path: Path) -> None:
 def test_mistakes_are_said_in_words(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     for arguments, message in (
         (("2026-11-20T01:31Z",), 'Did you mean "2026-11-20T01:30Z"'),
-        (("latest", "--html", "/nowhere/n.html"), "the page cannot be written"),
+        (("latest", "--html", "/nowhere/n.html"), "there is no folder"),
     ):
         run("nights", "show", *arguments).assert_refused(message)
     (home.nights / "broken.json").write_text("{", encoding="utf-8")

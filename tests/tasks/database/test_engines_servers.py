@@ -197,8 +197,8 @@ def test_a_server_is_known_by_its_rows_or_by_the_version_that_the_user_names() -
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("postgresql://ann:secret@127.0.0.1:1/shop", DataError, "does not answer"),
-        ("mysql://ann:secret@127.0.0.1:1/shop", DataError, "does not answer"),
+        ("postgresql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
+        ("mysql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
         ("mysql://ann:secret@127.0.0.1", ConfigurationError, "names no database"),
         ("mysql://ann:secret@127.0.0.1/shop?colour=red", ConfigurationError, "colour is not known"),
     ],

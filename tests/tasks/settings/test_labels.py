@@ -40,6 +40,8 @@ def test_what_differs_from_the_named_settings_is_known(tmp_path: Path) -> None:
     assert changed("pipeline.demonstrations.k=3", "tracking.sample_traces=3", home=tmp_path) == ()
     other = "pipeline.demonstrations.k=4"
     assert changed(other, home=tmp_path) == (other,)
+    assert changed("pipeline.demonstrations.k=1", other, home=tmp_path) == (other,), "the last one counts"
+    assert changed(other, "pipeline.demonstrations.k=3", home=tmp_path) == ()
     (tmp_path / "replies.jsonl").touch()
     necessary = f"backbone.recording={tmp_path / 'replies.jsonl'}"
     assert changed(necessary, home=tmp_path, backbone="replay") == (necessary,)
