@@ -15,6 +15,7 @@ from tasks.core.errors import (
     DataError,
     did_you_mean,
 )
+from tasks.core.files import require_file
 from tasks.core.registry import of_type
 from tasks.database.engine import ENGINES, engine_of
 from tasks.database.location import Content, Location, unreadable
@@ -69,6 +70,13 @@ def open_database(
     """
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)
+    if not engine.server and location.path.exists():
+        try:
+            require_file(location.path)
+        except OSError as error:
+            raise DataError(
+                f'Database "{database_id}": {location} cannot be read: {error.strerror}.'
+            ) from error
     engine.require(location, database_id)
     state = engine.state(location)
     origin = type(engine).__name__  # may be of a package
