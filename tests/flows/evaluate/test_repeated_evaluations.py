@@ -95,7 +95,10 @@ def test_settings_selection_labels_code_and_store_are_in_it(
     with monkeypatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
         found.append(digest())
-    for part, other in (("code_digest", lambda conf: "other code"), ("_versions", lambda: ("other version",))):
+    for part, other in (
+        ("code_digest", lambda conf: "other code"),
+        ("_versions", lambda: ("other version",)),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(inputs, part, other)
             found.append(digest())
