@@ -23,9 +23,10 @@ from tasks.database.sandbox import process
 from tasks.database.sandbox import workers as pool_module
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.process import WorkerProcess
-from tasks.database.sandbox.session import Result
+from tasks.database.sandbox.session import Result, SqlSession
 from tasks.database.sandbox.worker import OPEN_DATABASES
 from tasks.database.sandbox.workers import ATTEMPTS, SqlWorkers, WorkerLost
+from tasks.retrieval.value_index_builder import write
 from tests.support.packages import install
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 from tests.tasks.database.conftest import Build
@@ -536,6 +537,9 @@ class BrokenEngine(_Sqlite):
     def product(self, location):
         return 5
 
+    def values(self, location):
+        return None
+
     def connect(self, location, limits):
         return None if self.mode == "connect" else Broken(self.mode)
 
@@ -583,3 +587,6 @@ async def test_what_an_engine_of_a_package_says_of_a_database_is_checked(
         open_database(broken(mode).location, "concert")
     with pytest.raises(ExtensionError, match=r"BrokenEngine\.product returned a value of the type int"):
         product_of({"concert": broken(mode)})
+    session = SqlSession(broken(mode).location, Limits(), lambda seconds: None)
+    with pytest.raises(ExtensionError, match=r"BrokenEngine\.values returned a value of the type NoneType"):
+        write(session, {}, Path("draft"))
