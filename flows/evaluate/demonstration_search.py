@@ -157,7 +157,8 @@ class DemonstrationSearch:
         """Return the most similar training questions for each question, compared without schema names if masked."""
         from tasks.retrieval.demonstrations import nearest_demonstrations
 
-        self._progress.step(f"Choosing {count} of {len(pool.guarded):,} demonstrations for each question")
+        chosen, available = min(count, len(pool.guarded)), len(pool.guarded)
+        self._progress.step(f"Choosing {chosen} of {available:,} demonstrations for each question")
         names = pool.benchmark.schema_names if self._retrieval.mask else None
         if names is not None and pool.benchmark is not self._evaluated:
             names = {**names, **self._evaluated.schema_names}

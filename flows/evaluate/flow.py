@@ -105,7 +105,7 @@ def evaluation(
             if settings.shards > 1:
                 results = session.resources.results
                 assert results is not None
-                shards = await answer_in_shards(session.preparation.settings, session.run, results, control)
+                shards = await answer_in_shards(session.preparation, session.run, results, control)
             answers = await session.answer(prepared.answerable, shards=shards)
             return final_state(await _finish(session, answers, forecast, shards))
 

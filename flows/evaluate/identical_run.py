@@ -29,7 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def inputs_digest(parts: Mapping[str, Any]) -> str:
     """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies."""
-    content = {**parts, "code": _code(find_conf()), "versions": _versions()}
+    return digest_of({**parts, "code": code_digest(find_conf()), "versions": _versions()})
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the sha256 of values."""
     text = json.dumps(content, default=_plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -46,22 +50,26 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _code(conf: Path) -> str:
-    """Return the sha256 of the source, templates and configuration that are in use, changed ones included."""
+def code_digest(conf: Path) -> str:
+    """Return the sha256 of the source, templates and configuration that are in use, changed ones included.
+
+    It is the same wherever they are installed.
+    """
     digest = hashlib.sha256()
-    for file in sorted(_files(conf)):
-        digest.update(f"{file}\0".encode())
+    for name, file in sorted(_files(conf)):
+        digest.update(f"{name}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _files(conf: Path) -> Iterator[Path]:
+def _files(conf: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield each file as its path below the installation or `conf`, and its whole path."""
     for folder in ("tasks", "flows"):
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file())
         # Python writes compiled modules under another name first, at any time.
-        yield from (path for path in paths if path.parent.name != "__pycache__")
+        yield from ((path.relative_to(ROOT), path) for path in paths if path.parent.name != "__pycache__")
     for folder in ("backbones", "benchmarks", "pipelines", "prompts"):
-        yield from (path for path in (conf / folder).glob("*") if path.is_file())
+        yield from ((path.relative_to(conf), path) for path in (conf / folder).glob("*") if path.is_file())
 
 
 @cache

@@ -408,8 +408,11 @@ class Session:
             raise ConfigurationError(refusals[0])
         if unavailable := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
             raise DatabaseUnavailableError(unavailable[0])
-        if no_replies := [failure.message for failure in failures if failure.kind == "backbone_error"]:
-            raise BackboneError(no_replies[0], transient=True)
+        no_replies = [failure for failure in failures if failure.kind == "backbone_error"]
+        if any(failure.transient for failure in no_replies):
+            raise BackboneError(no_replies[0].message, transient=True)
+        if no_replies:  # such as questions that a recording does not have: no repetition helps
+            raise ConfigurationError(no_replies[0].message)
 
     def _changed_databases(self) -> tuple[str, ...]:
         """Return the databases of the selected questions that changed on their server, and note it for the user."""

@@ -12,7 +12,7 @@ from flows.evaluate.deployment import as_prefect_state, deployed_run, open_home
 from flows.evaluate.pool import Answers, answer_all
 from flows.evaluate.preparation import prepare
 from flows.evaluate.runner import Resources
-from flows.evaluate.shards import check_shared, hand_over
+from flows.evaluate.shards import check_shared, hand_over, shared_inputs
 from flows.prefect.artifacts import progress_artifact
 from flows.prefect.flow_runs import UNANSWERED, wait_until_recorded
 from flows.runtime.control import Control
@@ -58,14 +58,13 @@ def _on_this_machine(settings: EvaluationSettings, home: Home) -> EvaluationSett
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:
     """Answer the shard's questions, and hand over and return those that failed."""
     preparation = prepare(settings, control.progress)
-    benchmark = preparation.benchmark
     questions = preparation.answerable[shard.number - 1 :: shard.of]
     async with (
         Resources.open(settings, control) as resources,
         progress_artifact(str(shard), len(questions)) as count_question,
     ):
         assert resources.results is not None
-        await check_shared(resources.results, shard, benchmark.digest)
+        await check_shared(resources.results, shard, shared_inputs(preparation))
 
         async def count(question: Question, outcome: Outcome) -> None:
             count_question()

@@ -6,7 +6,7 @@ the questions of a shard that no worker takes.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -15,7 +15,9 @@ from uuid import UUID
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from flows.evaluate.identical_run import code_digest, digest_of
 from flows.evaluate.pool import Answers
+from flows.evaluate.preparation import Preparation
 from flows.prefect.automations import watch_over_flow_runs
 from flows.prefect.flow_runs import SHARDS, abandon, cancel, in_task_run, launch, states_of
 from flows.prefect.stage_results import PersistedResults
@@ -23,6 +25,7 @@ from flows.runtime.control import Control, Interrupted
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings, Shard
+from tasks.settings.home import find_conf
 
 _answers: TypeAdapter[Answers] = TypeAdapter(Answers)
 
@@ -39,18 +42,30 @@ async def read_answers(results: PersistedResults, run: str, flow_run: str) -> An
     return _answers.validate_python(stored["value"]) if stored else None
 
 
-async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
-    """Check, before the first paid call, that this worker shares storage and questions with the evaluation."""
+def shared_inputs(preparation: Preparation) -> dict[str, str]:
+    """Return digests of all that prompts are made of, by its name: with others, a shard would send other requests."""
+    databases = preparation.inputs.databases
+    return {
+        "questions": preparation.benchmark.digest,
+        "databases": digest_of({id_: (base.digest, base.schema.digest) for id_, base in databases.items()}),
+        "demonstrations": digest_of({"chosen": preparation.search.chosen_from or preparation.extras}),
+        "code, prompts and other configuration": code_digest(find_conf()),
+    }
+
+
+async def check_shared(results: PersistedResults, shard: Shard, inputs: Mapping[str, str]) -> None:
+    """Check, before the first paid call, that this worker shares storage and inputs with the evaluation."""
     marker = await results.read(f"shards/{shard.run}/opened")
     if marker is None:
         raise ConfigurationError(
             f"This worker does not find the stage results of evaluation {shard.run}, so its answers would be lost. "
             "Give the worker and the evaluation the same CROSSCHECK_STAGES, or on one machine the same CROSSCHECK_HOME."
         )
-    if marker["value"] != questions_sha256:
+    if differing := [name for name, digest in inputs.items() if marker["value"].get(name) != digest]:
         raise ConfigurationError(
-            f"The questions on this worker are not those of evaluation {shard.run} (sha256 {questions_sha256[:12]} and "
-            f"{str(marker['value'])[:12]}). Put the same benchmark files on both machines."
+            f"This worker and evaluation {shard.run} differ in their {', '.join(differing)}, so its answers could not "
+            "be used. Put the same version of Crosscheck, CROSSCHECK_CONF and benchmark files on both machines; "
+            "generated column descriptions are in the folder descriptions/ of the working folder."
         )
 
 
@@ -84,17 +99,18 @@ class _ShardRun:
 
 
 async def answer_in_shards(
-    settings: EvaluationSettings, run: RunRecord, results: PersistedResults, control: Control
+    preparation: Preparation, run: RunRecord, results: PersistedResults, control: Control
 ) -> Answers:
     """Launch all shards, wait until each has ended or no worker is left, and return their merged results.
 
     Answers, those of crashed workers included, are then in the shared stores; the caller restores them, and asks the
     other questions itself.
     """
+    settings = preparation.settings
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
     # every shard must find this before its first call, which shows that the storage is shared
-    content = {"value": run.question_sha256}
+    content = {"value": shared_inputs(preparation)}
     await in_task_run(
         "hand over", "open the shards", lambda: results.write(f"shards/{run.run_id}/opened", content)
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -21,7 +20,7 @@ from tasks.core.errors import BackboneError, ExtensionError, first_problem
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
 from tasks.core.registry import is_shipped, of_type
-from tasks.settings.backbone import BackboneSettings
+from tasks.settings.backbone import MAX_TOKENS, BackboneSettings
 
 if TYPE_CHECKING:
     from tasks.backbone.budget import Budget
@@ -441,10 +440,12 @@ def _checked(answer: Any, source: Backbone) -> Reply:
         call = _CALL.validate_python(asdict(reply.call))
     except ValidationError as error:
         raise ExtensionError(f"{origin} a Reply with a wrong call: {first_problem(error)}") from None
-    for name, amount in (asdict(call.usage) | {"cost_usd": call.cost_usd}).items():
-        if amount is not None and not 0 <= amount < inf:
+    names = ("seconds", "retries", "round", "cost_usd", "from_scratch_usd", "list_usd")
+    for name, amount in (asdict(call.usage) | {name: getattr(call, name) for name in names}).items():
+        if amount is not None and not 0 <= amount <= MAX_TOKENS:  # nor money and seconds: no call has as much
             raise ExtensionError(
-                f"{origin} a Reply with a wrong call: {name} is {amount}; None means unknown"
+                f"{origin} a Reply with a wrong call: {name} is {amount}, not from 0 to {MAX_TOKENS:,}; "
+                "None means unknown"
             )
     return replace(reply, call=call)
 

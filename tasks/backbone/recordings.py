@@ -257,6 +257,8 @@ class RecordedBackbone:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
         missing = f"no recorded reply for {origin} in {self.recording.path}"
+        if not self.recording.replies:
+            return f"{missing}, which is empty"
         if origin in self._by_origin:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
         databases = (reply.database for reply in self._by_origin.values() if str(reply.origin) == str(origin))

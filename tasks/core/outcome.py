@@ -88,8 +88,11 @@ class StageRecord:
 
     @property
     def rounds(self) -> tuple[Call, ...]:
-        """One call for each of its rounds: a stage that was retried after an error received its first replies again."""
-        return tuple({call.round: call for call in self.calls}.values())
+        """One call for each of its requests: a stage that was retried after an error received its first replies again.
+
+        The warehouse does not keep the rounds, so a request is known by its key too.
+        """
+        return tuple({(call.round, call.request): call for call in self.calls}.values())
 
 
 @dataclass(frozen=True, slots=True)

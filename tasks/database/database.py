@@ -15,6 +15,8 @@ from tasks.core.errors import (
     DataError,
     did_you_mean,
 )
+from tasks.core.files import require_file
+from tasks.core.registry import of_type
 from tasks.database.engine import ENGINES, engine_of
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.schema import Descriptions, ForeignKey, Schema, united
@@ -68,9 +70,17 @@ def open_database(
     """
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)
+    if not engine.server and location.path.exists():
+        try:
+            require_file(location.path)
+        except OSError as error:
+            raise DataError(
+                f'Database "{database_id}": {location} cannot be read: {error.strerror}.'
+            ) from error
     engine.require(location, database_id)
     state = engine.state(location)
-    schema = engine.read(location, database_id, sample_rows)
+    origin = type(engine).__name__  # may be of a package
+    schema = of_type(Schema, engine.read(location, database_id, sample_rows), f"{origin}.read returned")
     if not schema.tables and engine.server:
         raise DataError(
             f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
@@ -83,7 +93,8 @@ def open_database(
         )
     keys = united(schema.tables, schema.foreign_keys, foreign_keys)
     schema = replace(schema, foreign_keys=keys).described(descriptions or {})
-    return Database(database_id, location, schema, engine.digest(location), state)
+    digest = of_type(str, engine.digest(location), f"{origin}.digest returned")
+    return Database(database_id, location, schema, digest, state)
 
 
 def require_content(location: Location, content: Content) -> None:
@@ -128,7 +139,11 @@ def changed_on_servers(databases: Iterable[Database]) -> tuple[str, ...]:
 def product_of(databases: Mapping[str, Database]) -> str:
     """Return name and version of what executes SQL on the databases of a benchmark; "" without any."""
     first = next(iter(databases.values()), None)
-    return engine_of(first.location).product(first.location) if first else ""
+    if first is None:
+        return ""
+    engine = engine_of(first.location)
+    product: str = of_type(str, engine.product(first.location), f"{type(engine).__name__}.product returned")
+    return product
 
 
 def locate(text: str, *, writable: bool = False, version: str = "") -> Location:

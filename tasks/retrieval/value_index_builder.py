@@ -25,6 +25,7 @@ from pathlib import Path
 from tasks.core.errors import DataError, StoreError, first_problem
 from tasks.core.files import atomic_write
 from tasks.core.records import ColumnName
+from tasks.core.registry import of_type
 from tasks.database.database import Database, require_content
 from tasks.database.engine import Values, engine_of
 from tasks.database.limits import Limits
@@ -133,7 +134,9 @@ def write(session: SqlSession, columns: Mapping[int, ColumnName], draft: Path) -
 
 
 def _write(location: Location, columns: Mapping[int, ColumnName], draft: Path) -> None:
-    with closing(engine_of(location).values(location)) as values:
+    engine = engine_of(location)
+    opened: Values = of_type(Values, engine.values(location), f"{type(engine).__name__}.values returned")
+    with closing(opened) as values:
         try:
             with closing(_open_draft(draft, values)) as index:
                 _fill(index, columns, values)

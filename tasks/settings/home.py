@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tasks.core.errors import ConfigurationError
+from tasks.core.files import require_file
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -98,6 +99,13 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
         raise _unusable(path, f"cannot be made: {error.strerror}") from error
     if path.exists() and not os.access(path, os.W_OK):
         raise _unusable(path, "cannot be written to")
+    for store in (*path.glob("*"), *path.glob("prefect/*.db")):
+        try:
+            require_file(store)  # opening a pipe would wait for its writer
+        except FileNotFoundError:  # a link to nothing
+            continue
+        except OSError as error:
+            raise _unusable(path, f"cannot be used: {store}: {error.strerror}") from error
     return Home(path)
 
 

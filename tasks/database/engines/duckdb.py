@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.core.errors import DataError
-from tasks.core.files import file_digest, file_state, shown_files
+from tasks.core.files import file_digest, file_state, require_file, shown_files
 from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
@@ -62,6 +62,7 @@ class _DuckDb(Engine):
         if path.is_dir():
             return bool(files_of(path))
         try:
+            require_file(path)
             with path.open("rb") as file:
                 file.seek(8)
                 return file.read(len(MAGIC)) == MAGIC

@@ -17,16 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from tasks.core.errors import DatabaseUnavailableError, DataError
+from tasks.core.errors import DatabaseUnavailableError, DataError, ExtensionError
 from tasks.core.records import Execution, Status
+from tasks.core.registry import is_shipped, of_type
 from tasks.core.wording import rounded
 from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, QueryDeadline, engine_of
 from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
 from tasks.database.location import Content, Location, unreadable
-from tasks.database.plain import plain_row
+from tasks.database.plain import exact_row, plain_row
 
 MAX_KEPT_BYTES = 2 * MIB
 """Bytes of what is kept for one database."""
@@ -264,7 +265,12 @@ class SqlSession:
             self.close()
             raise
         except connection.errors as error:
-            status, message = connection.explain(error)
+            explained = connection.explain(error)
+            if not _is_explanation(explained):
+                raise ExtensionError(
+                    f"{type(connection).__name__}.explain returned {explained!r}, not a status and a sentence"
+                ) from error
+            status, message = explained
             self.exhausted = self.exhausted or connection.exhausted
             if status == "timeout":
                 message = message or _stopped(query)
@@ -273,6 +279,8 @@ class SqlSession:
     def _fetch(self, connection: Connection, query: _Query) -> Result:
         started = time.perf_counter()
         cursor = connection.execute(query.sql, query.deadline)
+        of_type(Cursor, cursor, f"{type(connection).__name__}.execute returned")
+        of_type(tuple | None, cursor.columns, f"{type(cursor).__name__}.columns is")
         try:
             return self._read(cursor, query, started, execution_s=time.perf_counter() - started)
         finally:
@@ -282,7 +290,7 @@ class SqlSession:
         """Read the rows of a result in batches that grow, until it is complete or exceeds a limit."""
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
-        batch = cursor.fetch(FIRST_BATCH)
+        batch = _fetched(cursor, FIRST_BATCH)
         seconds = time.perf_counter() - started
         keep = query.keep_rows
         rows: list[tuple[Any, ...]] = []
@@ -300,7 +308,7 @@ class SqlSession:
             fits_in_bytes = BATCH_BYTES * count // max(1, size)  # rows of the mean size so far
             next_batch = max(1, min(2 * next_batch, MAX_BATCH, fits_in_bytes))
             started = time.perf_counter()
-            batch = cursor.fetch(next_batch)
+            batch = _fetched(cursor, next_batch)
             seconds += time.perf_counter() - started
             if query.deadline.past:
                 return Result("timeout", error=_stopped(query), seconds=seconds)
@@ -342,12 +350,30 @@ class SqlSession:
         self._state = self._engine.state(self.location)
         require_content(self.location, self._expected)
         try:
-            self._connection = self._engine.connect(self.location, self.limits)
+            connection = self._engine.connect(self.location, self.limits)
         except (DataError, OSError) as error:
             raise unreadable(self.location, error) from error
+        self._connection = of_type(Connection, connection, f"{type(self._engine).__name__}.connect returned")
         self._opened = self._expected
         self._budget_ends += time.monotonic() - started
         return self._connection
+
+
+def _fetched(cursor: Cursor, count: int) -> list[tuple[Any, ...]]:
+    """Return the next rows; those of an engine of a package are checked, and their values made plain."""
+    rows = cursor.fetch(count)
+    if is_shipped(type(cursor)):
+        return rows
+    origin = f"{type(cursor).__name__}.fetch returned"
+    return [exact_row(of_type(tuple, row, f"{origin}, as a row,")) for row in of_type(list, rows, origin)]
+
+
+def _is_explanation(explained: Any) -> bool:
+    return (
+        isinstance(explained, tuple)
+        and [type(part) for part in explained] == [str, str]
+        and explained[0] in get_args(Status)
+    )
 
 
 def _stopped(query: _Query) -> str:

@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
-from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, ExtensionError
 from tasks.core.records import Execution
+from tasks.core.registry import is_shipped
 from tasks.database.database import Database
+from tasks.database.engine import engine_of
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, WorkerReply, framed
@@ -145,6 +147,9 @@ def call_each(session: SqlSession, function: Function, calls: Sequence[tuple[Any
 MAX_WORKERS = 4
 ATTEMPTS = 3
 """Workers that a job is given to while each is ended from outside."""
+PROBE = "SELECT 1"
+PROBE_S = 5.0
+"""Seconds that a query may take which tells a broken engine from a query that takes too much."""
 CLOSED = "the SqlWorkers were closed before the query was done"
 
 
@@ -172,6 +177,7 @@ class SqlWorkers:
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._reaping: set[asyncio.Task[None]] = set()  # each waits until a killed process has ended
+        self._working: set[Location] = set()  # of engines of packages that run other queries
         self.together = CallsTogether(self)  # for many short queries
 
     async def __aenter__(self) -> Self:
@@ -232,7 +238,11 @@ class SqlWorkers:
         async with places:
             if self._places is not places:  # closed while the job waited for its place
                 raise RuntimeError(CLOSED)
-            reply = await self._answer(job)
+            try:
+                reply = await self._answer(job)
+            except WorkerLost:
+                await self._require_working_engine(job)
+                raise
         if reply.outcome == "returned":
             return reply.value
         if reply.outcome == "exhausted":
@@ -240,6 +250,22 @@ class SqlWorkers:
         error: Exception = reply.value
         error.add_note(f"In a worker process:\n{reply.traceback}")
         raise error
+
+    async def _require_working_engine(self, job: Job) -> None:
+        """Raise an error if an engine of a package loses its process for any SQL: then the query is not to blame."""
+        engine = engine_of(job.location)
+        if is_shipped(type(engine)) or job.location in self._working:
+            return
+        seconds = min(job.budget_s, PROBE_S)
+        arguments = (PROBE, 1, seconds)
+        probe = Job(name_of(first_rows), job.location, job.content, arguments, seconds)
+        try:
+            await self._answer(probe)
+        except WorkerLost as lost:
+            raise ExtensionError(
+                f"The engine {type(engine).__name__} of a package loses its process also for {PROBE}: {lost}"
+            ) from None
+        self._working.add(job.location)
 
     async def _answer(self, job: Job) -> WorkerReply:
         """Send a job to an idle worker, or to a new one, and return its reply.

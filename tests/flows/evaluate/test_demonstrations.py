@@ -91,6 +91,16 @@ def test_the_settings_of_the_run_have_the_retriever_that_auto_is(
     assert with_retriever(chosen) == (chosen, "")
 
 
+def test_no_more_demonstrations_are_chosen_than_there_are(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(Progress, "step", lambda progress, text: steps.append(text))
+    extras, _ = chosen(home, tmp_path, "few-shot", "pipeline.demonstrations.k=290")
+    assert {len(extra.demonstrations) for extra in extras} == {289}
+    assert "Choosing 289 of 289 demonstrations for each question" in steps
+
+
 def test_missing_files_are_said_before_missing_training_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

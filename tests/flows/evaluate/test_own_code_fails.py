@@ -195,11 +195,13 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
         ),
         (
             "--backbone={}:no_cost",
-            "Priced returned a Reply with a wrong call: cost_usd is nan; None means unknown",
+            "Priced returned a Reply with a wrong call: "
+            "cost_usd is nan, not from 0 to 100,000,000; None means unknown",
         ),
         (
             "--backbone={}:negative",
-            "Priced returned a Reply with a wrong call: cost_usd is -1.0; None means unknown",
+            "Priced returned a Reply with a wrong call: "
+            "cost_usd is -1.0, not from 0 to 100,000,000; None means unknown",
         ),
         ("--set=backbone.reply={}:Silent", "Silent returned a value of the type NoneType, not a Reading"),
         ("--set=backbone.reply={}:Mute", "Mute returned a value of the type NoneType, not a str"),

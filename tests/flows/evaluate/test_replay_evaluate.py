@@ -124,6 +124,21 @@ def test_a_reply_that_is_missing_fails_its_question_alone_and_a_changed_prompt_i
     assert missing in demo.run("query", "SELECT failure FROM questions", "--json").out.replace("\\/", "/")
 
 
+@pytest.mark.slow
+def test_a_recording_without_a_reply_to_any_question_is_a_wrong_setting_that_no_repetition_corrects(
+    demo: CommandLine, tmp_path: Path
+) -> None:
+    (empty := tmp_path / "empty.jsonl").touch()
+    demo.run(*replayed(empty, "--limit", "2")).assert_refused(
+        "no recorded reply for question", "which is empty"
+    )
+    other = tmp_path / "other.jsonl"
+    other.write_text(
+        '{"question": "0", "database": "energy_grid", "stage": "zero_shot", "round": 0, "reply": "SELECT 1"}\n'
+    )
+    demo.run(*replayed(other, "--limit", "2")).assert_refused("none of this stage: another pipeline")
+
+
 def test_what_cannot_be_recorded_is_said_before_anything_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

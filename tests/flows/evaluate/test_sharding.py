@@ -1,6 +1,8 @@
 """What becomes of shards that no worker begins, on a real Prefect server; the workers are played."""
 
+import shutil
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -10,15 +12,18 @@ from prefect.client.orchestration import get_client
 from prefect.states import Completed, Failed, Pending, Running, Scheduled, State
 
 from flows.evaluate import shards as sharding
+from flows.evaluate.identical_run import code_digest
 from flows.evaluate.pool import Answers
-from flows.evaluate.shards import hand_over
+from flows.evaluate.preparation import prepare
+from flows.evaluate.shards import check_shared, hand_over, shared_inputs
 from flows.prefect.stage_results import PersistedResults, open_results
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.core.outcome import Failure, Outcome
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.choices import EvaluationChoice
-from tasks.settings.home import Home
+from tasks.settings.evaluation import Shard
+from tasks.settings.home import Home, find_conf
 from tests.support.prefect_home import in_flow
 from tests.tasks.results.samples import make_run
 
@@ -73,10 +78,11 @@ async def answered(home: Home, shards: int = 1) -> tuple[Answers, list[str]]:
     choice = EvaluationChoice(
         benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
     )
-    settings, control = evaluation_settings(choice), Control()
+    control = Control()
+    preparation = prepare(evaluation_settings(choice), control.progress)
 
     async def work() -> Answers:
-        return await sharding.answer_in_shards(settings, RUN, open_results(home), control)
+        return await sharding.answer_in_shards(preparation, RUN, open_results(home), control)
 
     return await in_flow(work), control.progress.notes
 
@@ -154,3 +160,25 @@ async def test_one_shard_that_fails_is_left_to_the_evaluation_and_when_all_do_th
     launched(Failed(message="The key is missing."), Failed(message="The key is missing."))
     with pytest.raises(ConfigurationError, match="shard 1 of 2: The key is missing"):
         await answered(prefect_home, shards=2)
+
+
+async def test_a_worker_with_another_prompt_is_refused_as_the_evaluation_could_not_use_its_answers(
+    prefect_home: Home, launched: Callable[..., list[UUID]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launched(Completed())
+    await answered(prefect_home)
+    choice = EvaluationChoice(backbone="offline", pipeline="zero-shot", home=str(prefect_home.path))
+    shard, results = Shard(run=RUN.run_id, number=1, of=1), open_results(prefect_home)
+
+    async def check() -> None:
+        inputs = shared_inputs(prepare(evaluation_settings(choice), Control().progress))
+        await check_shared(results, shard, inputs)
+
+    shutil.copytree(find_conf(), conf := tmp_path / "conf")
+    monkeypatch.setenv("CROSSCHECK_CONF", str(conf))
+    await check()
+    prompt = conf / "prompts" / "preliminary_sql.jinja"
+    prompt.write_text(prompt.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    code_digest.cache_clear()
+    with pytest.raises(ConfigurationError, match="differ in their code, prompts and other configuration, so"):
+        await check()

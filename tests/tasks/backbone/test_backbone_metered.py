@@ -1,8 +1,10 @@
 """A stage's view: typed replies, a second asking, an honest bill, and the stop of what a stage cannot read."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
+from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -14,7 +16,7 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Origin, Reply, Request
 from tasks.backbone.replies.json_text import is_strict, reply_schema
-from tasks.core.errors import BackboneError
+from tasks.core.errors import BackboneError, ExtensionError
 from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
 from tasks.stages.dac_entities import AlignmentReply
@@ -252,3 +254,26 @@ async def test_the_call_of_a_reply_at_which_a_users_own_reader_fails_is_counted(
     with pytest.raises(KeyError):
         await view.ask_sql(ASK, read)
     assert [call.parse for call in view.calls] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"usage": Usage(10**30)},
+        {"usage": Usage(-1)},
+        {"seconds": -5.0},
+        {"seconds": nan},
+        {"retries": 10**30},
+    ],
+)
+async def test_no_amount_of_a_backbone_of_ones_own_is_negative_or_too_large_to_be_kept(
+    wrong: dict[str, Any],
+) -> None:
+    class Own:
+        identity: ClassVar = {"kind": "own"}
+
+        async def complete(self, request: Request) -> Reply:
+            return Reply("{}", replace(Call("", "m", Usage(), cached=False, seconds=0.0), **wrong))
+
+    with pytest.raises(ExtensionError, match=r"wrong call: .* 0 to 100,000,000"):
+        await MeteredBackbone(Own()).ask_text(ASK)

@@ -1,6 +1,7 @@
 """Opening real SQLite files: what is read, what is refused, and that nothing on disk changes."""
 
 import hashlib
+import os
 import re
 import resource
 import sqlite3
@@ -48,6 +49,13 @@ def test_a_missing_file_is_named_and_never_created(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(DataError, match="is a folder"):
         open_database(tmp_path, "shop")
+
+
+@pytest.mark.parametrize("name", ["shop.sqlite", "shop.duckdb", "shop"])
+def test_a_pipe_is_refused_and_no_writer_of_it_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(path := tmp_path / name)
+    with pytest.raises(DataError, match="is a device or a pipe, not a file"):
+        open_database(path, "shop")
 
 
 @pytest.mark.parametrize(

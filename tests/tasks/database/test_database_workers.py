@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,15 +17,16 @@ import pytest
 import sql_worker_functions as functions
 
 from tasks.core.errors import DatabaseUnavailableError, ExtensionError
-from tasks.database.database import Database
+from tasks.database.database import Database, open_database, product_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox import workers as pool_module
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.process import WorkerProcess
-from tasks.database.sandbox.session import Result
+from tasks.database.sandbox.session import Result, SqlSession
 from tasks.database.sandbox.worker import OPEN_DATABASES
 from tasks.database.sandbox.workers import ATTEMPTS, SqlWorkers, WorkerLost
+from tasks.retrieval.value_index_builder import write
 from tests.support.packages import install
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 from tests.tasks.database.conftest import Build
@@ -477,3 +479,114 @@ async def test_what_the_engine_of_a_package_raises_names_its_file_and_line(
             await pool.execute(database, NAMES, timeout_s=5)
     line = ENGINE.splitlines().index("        raise Unpicklable(1, 2)") + 1
     assert str(caught.value) == f"{tmp_path}/raising.py:{line}, in connect: Unpicklable: odd"
+
+
+BROKEN = """
+import os
+from tasks.database.engine import Connection, Cursor
+from tasks.database.engines.sqlite import _Sqlite
+from tasks.database.schema import Column, Schema, Table
+
+
+class Odd(Cursor):
+    def __init__(self, rows, columns=("name",)):
+        self.rows = rows
+        self.columns = columns
+
+    def fetch(self, rows):
+        return self.rows
+
+    def close(self):
+        pass
+
+
+class Broken(Connection):
+    errors = (ValueError,)
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def execute(self, sql, deadline):
+        if self.mode == "dies":
+            os._exit(7)
+        if self.mode == "explain":
+            raise ValueError
+        returned = {"execute": None, "columns": Odd([], 5), "fetch": Odd(None), "row": Odd([None])}
+        return returned[self.mode]
+
+    def explain(self, error):
+        return "broken", "no status"
+
+    def close(self):
+        pass
+
+
+class BrokenEngine(_Sqlite):
+    name = "broken"
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def read(self, location, database_id, sample_rows):
+        table = Table("singer", (Column("name", "TEXT"),))
+        return None if self.mode == "read" else Schema(database_id, (table,), dialect="sqlite")
+
+    def digest(self, location):
+        return 5
+
+    def product(self, location):
+        return 5
+
+    def values(self, location):
+        return None
+
+    def connect(self, location, limits):
+        return None if self.mode == "connect" else Broken(self.mode)
+
+
+"""
+MODES = ("connect", "execute", "columns", "fetch", "row", "explain", "dies", "read", "digest")
+
+
+@pytest.fixture
+def broken(concert: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Database]:
+    """Returns the database on an engine of a package that is broken in one of `MODES`."""
+    objects = "".join(f"{mode} = BrokenEngine({mode!r})\n" for mode in MODES)
+    offers = "".join(f"{mode} = broken:{mode}\n" for mode in MODES)
+    install(tmp_path, "broken", BROKEN + objects, f"[crosscheck.engines]\n{offers}")
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda mode: replace(concert, location=replace(concert.location, engine=mode))
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("connect", "BrokenEngine.connect returned a value of the type NoneType, not a Connection"),
+        ("execute", "Broken.execute returned a value of the type NoneType, not a Cursor"),
+        ("columns", "Odd.columns is a value of the type int, not a tuple | None"),
+        ("fetch", "Odd.fetch returned a value of the type NoneType, not a list"),
+        ("row", "Odd.fetch returned, as a row, a value of the type NoneType, not a tuple"),
+        ("explain", "Broken.explain returned ('broken', 'no status'), not a status and a sentence"),
+        ("dies", "The engine BrokenEngine of a package loses its process also for SELECT 1: The query took"),
+    ],
+)
+async def test_an_engine_of_a_package_that_is_broken_is_named_and_no_query_is_blamed(
+    broken: Callable[[str], Database], mode: str, problem: str
+) -> None:
+    async with SqlWorkers(1) as pool:
+        with pytest.raises(ExtensionError) as caught:
+            await pool.execute(broken(mode), NAMES, timeout_s=5)
+    assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize("mode", ["read", "digest"])
+async def test_what_an_engine_of_a_package_says_of_a_database_is_checked(
+    broken: Callable[[str], Database], mode: str
+) -> None:
+    with pytest.raises(ExtensionError, match=rf"BrokenEngine\.{mode} returned a value of the type"):
+        open_database(broken(mode).location, "concert")
+    with pytest.raises(ExtensionError, match=r"BrokenEngine\.product returned a value of the type int"):
+        product_of({"concert": broken(mode)})
+    session = SqlSession(broken(mode).location, Limits(), lambda seconds: None)
+    with pytest.raises(ExtensionError, match=r"BrokenEngine\.values returned a value of the type NoneType"):
+        write(session, {}, Path("draft"))

@@ -20,6 +20,7 @@ from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.tables import WarehouseBusyError
+from tasks.scoring.candidates import bills_of
 from tasks.scoring.scores import Measurement, QuestionScore, Verdict
 from tests.tasks.results.samples import make_rows, make_run, verdict
 
@@ -108,6 +109,22 @@ def test_a_run_comes_back_as_it_was(path: Path) -> None:
     assert stored.rows == rows
     assert stored.status == "complete"
     assert stored == record
+
+
+def test_a_request_that_was_sent_again_for_an_unreadable_reply_is_billed_after_the_warehouse_too(
+    path: Path,
+) -> None:
+    (row,) = make_rows(1)
+    stage = next(stage for stage in row.outcome.stages if stage.calls)
+    first = replace(stage.calls[0], round=0, request="first")
+    stage = replace(
+        stage, label=f"{stage.stage} (candidate 1)", calls=(first, replace(first, round=1, request="second"))
+    )
+    row = replace(row, outcome=replace(row.outcome, stages=(stage,)))
+    Warehouse(path).finish(record_of(RUN, (row,)))
+    (stored,) = Warehouse(path).read_run(RUN.run_id).rows
+    assert bills_of(stored.outcome.stages) == bills_of((stage,))
+    assert bills_of((stage,))[0].calls == 2
 
 
 def test_the_tables_of_metrics_come_back_as_they_were(path: Path) -> None:

@@ -130,3 +130,15 @@ def test_stage_results_may_be_in_a_folder_or_at_a_url(
 ) -> None:
     monkeypatch.setenv("CROSSCHECK_STAGES", value)
     assert find_stages() == str(Path.cwd() / place if isinstance(place, Path) else place)
+
+
+@pytest.mark.parametrize("name", ["warehouse.duckdb", "mlflow.db", "in-use.lock", "prefect/prefect.db"])
+def test_a_pipe_in_the_place_of_a_store_is_refused_and_no_writer_of_it_waited_for(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "prefect").mkdir()
+    (tmp_path / "verdicts.sqlite").symlink_to(tmp_path / "nowhere")
+    assert find_home(str(tmp_path)).path == tmp_path
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigurationError, match=f"{name}: it is a device or a pipe, not a file"):
+        find_home(str(tmp_path))
