@@ -25,11 +25,13 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIGURATION = ("backbones", "benchmarks", "pipelines", "prompts")
+"""Folders of `conf` that settings and prompts are read from."""
 
 
 def inputs_digest(parts: Mapping[str, Any]) -> str:
     """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies."""
-    return digest_of({**parts, "code": code_digest(find_conf()), "versions": _versions()})
+    return digest_of({**parts, "code": source_digest(find_conf()), "versions": _versions()})
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
@@ -50,25 +52,27 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def code_digest(conf: Path) -> str:
-    """Return the sha256 of the source, templates and configuration that are in use, changed ones included.
+def source_digest(conf: Path, folders: tuple[str, ...] = CONFIGURATION) -> str:
+    """Return the sha256 of the source, templates and folders of `conf` that are in use, changed ones included.
 
     It is the same wherever they are installed.
     """
     digest = hashlib.sha256()
-    for name, file in sorted(_files(conf)):
+    for name, file in sorted(_files(conf, folders)):
         digest.update(f"{name}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _files(conf: Path) -> Iterator[tuple[Path, Path]]:
+def _files(conf: Path, folders: tuple[str, ...]) -> Iterator[tuple[Path, Path]]:
     """Yield each file as its path below the installation or `conf`, and its whole path."""
     for folder in ("tasks", "flows"):
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file())
-        # Python writes compiled modules under another name first, at any time.
-        yield from ((path.relative_to(ROOT), path) for path in paths if path.parent.name != "__pycache__")
-    for folder in ("backbones", "benchmarks", "pipelines", "prompts"):
+        for path in paths:
+            # Python writes compiled modules under another name first, at any time.
+            if path.parent.name != "__pycache__" and not path.name.startswith("."):
+                yield path.relative_to(ROOT), path
+    for folder in folders:
         yield from ((path.relative_to(conf), path) for path in (conf / folder).glob("*") if path.is_file())
 
 

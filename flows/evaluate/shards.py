@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from flows.evaluate.identical_run import code_digest, digest_of
+from flows.evaluate.identical_run import digest_of, source_digest
 from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation
 from flows.prefect.automations import watch_over_flow_runs
@@ -49,7 +49,7 @@ def shared_inputs(preparation: Preparation) -> dict[str, str]:
         "questions": preparation.benchmark.digest,
         "databases": digest_of({id_: (base.digest, base.schema.digest) for id_, base in databases.items()}),
         "demonstrations": digest_of({"chosen": preparation.search.chosen_from or preparation.extras}),
-        "code, prompts and other configuration": code_digest(find_conf()),
+        "code and prompts": source_digest(find_conf(), ("prompts",)),
     }
 
 

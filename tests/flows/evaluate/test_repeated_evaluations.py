@@ -96,7 +96,7 @@ def test_settings_selection_labels_code_and_store_are_in_it(
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
         found.append(digest())
     for part, other in (
-        ("code_digest", lambda conf: "other code"),
+        ("source_digest", lambda conf: "other code"),
         ("_versions", lambda: ("other version",)),
     ):
         with monkeypatch.context() as patch:
@@ -112,7 +112,7 @@ def test_a_changed_prompt_is_other_code(tmp_path: Path, monkeypatch: pytest.Monk
     before = inputs_digest({})
     prompt = next((conf / "prompts").glob("*.jinja"))
     prompt.write_text(prompt.read_text(encoding="utf-8") + "Hurry.\n", encoding="utf-8")
-    inputs.code_digest.cache_clear()
+    inputs.source_digest.cache_clear()
     assert inputs_digest({}) != before
 
 
@@ -123,7 +123,7 @@ def test_a_compiled_module_that_python_is_writing_is_no_other_code(
     cache = tmp_path / "tasks" / "__pycache__"
     cache.mkdir(parents=True)
     (tmp_path / "tasks" / "stage.py").write_text("STAGE = 1\n", encoding="utf-8")
-    monkeypatch.setattr(inputs, "code_digest", inputs.code_digest.__wrapped__)
+    monkeypatch.setattr(inputs, "source_digest", inputs.source_digest.__wrapped__)
     before = inputs_digest({})
     # importlib writes to such a name, then renames it
     (cache / "stage.cpython-311.pyc.140234").write_bytes(b"half")

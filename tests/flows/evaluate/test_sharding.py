@@ -12,7 +12,7 @@ from prefect.client.orchestration import get_client
 from prefect.states import Completed, Failed, Pending, Running, Scheduled, State
 
 from flows.evaluate import shards as sharding
-from flows.evaluate.identical_run import code_digest
+from flows.evaluate.identical_run import source_digest
 from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import prepare
 from flows.evaluate.shards import check_shared, hand_over, shared_inputs
@@ -179,6 +179,6 @@ async def test_a_worker_with_another_prompt_is_refused_as_the_evaluation_could_n
     await check()
     prompt = conf / "prompts" / "preliminary_sql.jinja"
     prompt.write_text(prompt.read_text(encoding="utf-8") + " ", encoding="utf-8")
-    code_digest.cache_clear()
-    with pytest.raises(ConfigurationError, match="differ in their code, prompts and other configuration, so"):
+    source_digest.cache_clear()
+    with pytest.raises(ConfigurationError, match="differ in their code and prompts, so"):
         await check()
