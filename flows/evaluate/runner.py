@@ -32,7 +32,7 @@ from tasks.core.errors import (
 )
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
-from tasks.core.registry import described, extension_location
+from tasks.core.registry import awaitable, described, extension_location
 from tasks.core.wording import next_time
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
@@ -143,10 +143,8 @@ class QuestionRunner:
         sql, failure = None, None
         with in_question_run(question_run):
             try:
-                answer = await self._answer(
-                    question_run.question, self._context(question_run.question, record)
-                )
-                sql = demand_sql(answer)
+                question = question_run.question
+                sql = demand_sql(await awaitable(self._answer, question, self._context(question, record)))
             except (NotCached, Stopped):
                 raise
             except (Exception, SystemExit) as error:  # an own pipeline may call sys.exit

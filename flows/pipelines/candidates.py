@@ -16,6 +16,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
 from tasks.core.records import Question
+from tasks.core.registry import awaitable
 from tasks.database.schema_text import SchemaView
 from tasks.scoring.candidates import step_of
 from tasks.scoring.execution.judge_job import Ballot
@@ -111,7 +112,7 @@ class Candidates:
 
     async def _run(self, question: Question, context: Context[Any], question_run: QuestionRun) -> str | None:
         with in_question_run(question_run):
-            return demand_sql(await self.pipeline.answer(question, context))
+            return demand_sql(await awaitable(self.pipeline.answer, question, context))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.tiers import BATCH, FLEX
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.outcome import STANDARD
-from tasks.core.registry import of_type
+from tasks.core.registry import called, of_type
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings, MessagesSettings, ResponsesSettings
 from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
@@ -38,7 +38,7 @@ class BackboneKind:
 
     def create(self, settings: BackboneSettings) -> Backbone:
         """Make a backbone; one of a user's own may lack the identity that every cache key needs."""
-        backbone = self.make(settings)
+        backbone = called(self.make, settings)
         origin = f"{type(backbone).__name__} has, as its identity,"
         of_type(Mapping, getattr(backbone, "identity", None), origin)
         return backbone

@@ -19,7 +19,7 @@ from tasks.backbone.tiers import BATCH
 from tasks.core.errors import BackboneError, ExtensionError, first_problem
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
-from tasks.core.registry import is_shipped, of_type
+from tasks.core.registry import awaitable, called, is_shipped, of_type
 from tasks.settings.backbone import MAX_TOKENS, BackboneSettings
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class MeteredBackbone:
         origin = f"{type(reply_format).__name__} returned"
 
         def read(reply: Reply) -> Reading[Model | None]:
-            reading = of_type(Reading, reply_format.read(reply.text, reply_type), origin)
+            reading = of_type(Reading, called(reply_format.read, reply.text, reply_type), origin)
             if reading.value is not None:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
                 return Reading(reading.value, reading.path, note)
@@ -292,7 +292,7 @@ class MeteredBackbone:
             return Reading(None, FAILED, note)
 
         formatted = translated(messages, reply_format, reply_type)
-        schema = of_type(Mapping | None, reply_format.schema(reply_type), origin)
+        schema = of_type(Mapping | None, called(reply_format.schema, reply_type), origin)
         indices = range(sample * READINGS, (sample + 1) * READINGS)
         requests = (Request(formatted, schema, temperature, index) for index in indices)
         return self.ask(requests, read, otherwise=otherwise)
@@ -352,7 +352,7 @@ class MeteredBackbone:
             self._budget.check()
         # 5. The request.
         try:
-            answer = await self.source.complete(request)
+            answer = await awaitable(self.source.complete, request)
             reply = _checked(answer, self.source)
         except BackboneError:
             if self._cache:

@@ -18,6 +18,7 @@ from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import DataError
 from tasks.core.files import shown_files
 from tasks.core.records import Demonstration, Question
+from tasks.core.registry import called
 from tasks.core.wording import counted
 from tasks.database.schema import Schema
 from tasks.settings.benchmark import BenchmarkSettings
@@ -107,7 +108,7 @@ class Layout:
 
         If an id occurs in several files, as positions do, the file's name is put before every id: `geo-12`.
         """
-        splits = [self.read_split(path) for path in files]
+        splits = [called(self.read_split, path) for path in files]
         if len(splits) == 1:
             return splits[0]
         return joined(splits, [path.stem for path in files], files_digest(files))

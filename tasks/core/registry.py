@@ -24,7 +24,7 @@ import pkgutil
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -230,6 +230,28 @@ def described(error: BaseException) -> str:
 def is_shipped(item: Any) -> bool:
     """Return whether a class or function is part of Crosscheck, and not a user's own."""
     return str(item.__module__).partition(".")[0] in ("flows", "tasks")
+
+
+def called(function: Callable[..., T], *arguments: Any) -> T:
+    """Call what may be a user's own code; raise an error if it takes other arguments."""
+    try:
+        return function(*arguments)
+    except TypeError as error:
+        if is_shipped(function) or extension_location(error):
+            raise
+        raise ExtensionError(f"{_name_of(function)} does not fit its call: {error}") from error
+
+
+def awaitable(function: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
+    """Call what may be a user's own async function; raise an error if it takes other arguments, or returns at once."""
+    begun: Awaitable[T] = of_type(
+        Awaitable, called(function, *arguments), f"{_name_of(function)} is no `async def`: it returned"
+    )
+    return begun
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
 
 
 def of_type(kind: Any, value: Any, origin: str) -> Any:

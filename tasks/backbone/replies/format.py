@@ -25,7 +25,7 @@ from tasks.backbone.replies.json_text import (
 )
 from tasks.backbone.replies.sql_text import is_unfinished, last_sql, read_sql, sql_of_fence
 from tasks.backbone.replies.thoughts import without_thoughts
-from tasks.core.registry import of_type
+from tasks.core.registry import called, of_type
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
@@ -440,7 +440,7 @@ def translated(
 
     def formatted(message: Message, *, is_last: bool) -> Message:
         if message.role == "assistant":
-            content = of_type(str, reply_format.earlier_reply(message.content, reply_type), origin)
+            content = of_type(str, called(reply_format.earlier_reply, message.content, reply_type), origin)
             return replace(message, content=content)
         before, heading, written = message.content.rpartition(f"\n{HEADING}\n")
         asks_for_reply = bool(heading) or is_last
@@ -449,7 +449,7 @@ def translated(
         if not heading:
             before = f"{message.content.rstrip()}\n"
             written = ""
-        instruction = of_type(str, reply_format.instruction(written.strip(), reply_type), origin)
+        instruction = of_type(str, called(reply_format.instruction, written.strip(), reply_type), origin)
         if instruction == written.strip():
             return message
         return replace(message, content=f"{before}\n{HEADING}\n{instruction}\n")

@@ -79,6 +79,15 @@ def priced(cost):
 text_cost, no_cost, negative = priced("much"), priced(float("nan")), priced(-1)
 
 
+class Prompt(Wrong):
+    def complete(self, request: Request):
+        return Reply("{}", Call("", "m", Usage(1), False, 0.0))
+
+
+class Bare:
+    pass
+
+
 class Nameless(Wrong):
     identity = None
 
@@ -96,6 +105,16 @@ class Mute(ReplyFormat):
 class Shapeless(ReplyFormat):
     def schema(self, reply_type):
         return 5
+
+
+class Narrow(ReplyFormat):
+    def schema(self):
+        return {}
+
+
+class Nullary(Layout):
+    def read_split(self):
+        return None
 
 
 class Numbers(Layout):
@@ -127,6 +146,16 @@ def sets(run: ScoredRun) -> Measurement:
 
 
 @pipeline(FewShotSettings)
+def at_once(question: Question, context: Context[FewShotSettings]) -> str | None:
+    return "SELECT 1"
+
+
+@pipeline(FewShotSettings)
+async def lonely(question: Question) -> str | None:
+    return "SELECT 1"
+
+
+@pipeline(FewShotSettings)
 async def exits(question: Question, context: Context[FewShotSettings]) -> str | None:
     sys.exit(0)
 
@@ -147,7 +176,20 @@ async def exhausted(question: Question, context: Context[FewShotSettings]) -> st
 
 
 wrong = BackboneKind(Wrong, BackboneSettings)
+prompt = BackboneKind(Prompt, BackboneSettings)
+bare = BackboneKind(Bare, BackboneSettings)
 nameless = BackboneKind(Nameless, BackboneSettings)
+"""
+
+
+REST_OF_BENCHMARK = """
+revision: "1"
+folder: ./
+databases: .
+tables: ""
+train: null
+demonstrations: false
+rule: bird
 """
 
 
@@ -219,6 +261,22 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
             "--pipeline={}:recorded",
             "in recorded: record.sql was given a value of the type Answer, not a str | None",
         ),
+        (
+            "--backbone={}:prompt",
+            "Prompt.complete is no `async def`: it returned a value of the type Reply, not",
+        ),
+        (
+            "--set=backbone.reply={}:Narrow",
+            "Narrow.schema does not fit its call: Narrow.schema() takes 1 positional",
+        ),
+        (
+            "--pipeline={}:at_once",
+            "at_once is no `async def`: it returned a value of the type str, not a Awaitable",
+        ),
+        (
+            "--pipeline={}:lonely",
+            "lonely does not fit its call: lonely() takes 1 positional argument but 2 were",
+        ),
         ("--pipeline={}:exhausted", "in exhausted: RuntimeError: coroutine raised StopIteration"),
         ("--pipeline={}:exits", "in exits: SystemExit: 0"),
     ],
@@ -229,8 +287,22 @@ def test_a_value_of_another_type_than_the_protocol_has_is_named(
     file = tmp_path / "returns.py"
     file.write_text(RETURNS, encoding="utf-8")
     ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", *setting.format(file).split())
-    assert ran.code == 2 and f"{problem}. This failed 1 of 1 question" in ran.err, ran.err
+    assert ran.code == 2 and problem in ran.err and ". This failed 1 of 1 question" in ran.err, ran.err
     assert "internal error" not in ran.err
+
+
+def test_a_backbone_without_settings_and_a_layout_without_a_path_are_refused(
+    demo: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "returns.py"
+    file.write_text(RETURNS, encoding="utf-8")
+    ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", f"--backbone={file}:bare")
+    ran.assert_refused("Bare does not fit its call: Bare() takes no arguments")
+    (tmp_path / "dev.json").write_text("[]", encoding="utf-8")
+    settings = f"layout: {file}:Nullary\nquestions: dev.json\n" + REST_OF_BENCHMARK
+    (tmp_path / "mine.yaml").write_text(settings, encoding="utf-8")
+    ran = demo.run("evaluate", f"--benchmark={tmp_path / 'mine.yaml'}", "--limit", "1")
+    ran.assert_refused("Nullary.read_split does not fit its call")
 
 
 def test_a_backbone_without_an_identity_is_refused(demo: CommandLine, tmp_path: Path) -> None:
