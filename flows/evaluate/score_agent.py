@@ -293,8 +293,14 @@ def run_agent(agent: Agent, settings: ScoredAgent, control: Control) -> Path:
     user's own is always continued: the agent is run on the questions that it lacks, and on those whose attempts all
     failed.
     """
-    if not callable(agent):
-        raise ConfigurationError(f"The agent must be a function of a question and a database, not {agent!r}.")
+    try:
+        inspect.signature(agent).bind(None, None)
+    except ValueError:  # what is written in C may have no signature
+        pass
+    except TypeError:
+        raise ConfigurationError(
+            f"The agent must be a function of a question and a database, not {agent!r}."
+        ) from None
     with watched(settings.folders.home):
         control.progress.step(f"Reading {settings.benchmark.name}")
         benchmark = settings.folders.benchmark(settings.benchmark, control.progress)

@@ -336,8 +336,9 @@ def test_a_setting_out_of_its_range_is_refused(name: str, value: Any, crosscheck
 
 
 def test_what_cannot_be_called_and_a_name_in_use_are_refused(crosscheck: Crosscheck) -> None:
-    with pytest.raises(CrosscheckError, match="must be a function of a question and a database"):
-        crosscheck.score_agent("SELECT 1", questions=[1])  # type: ignore[arg-type]
+    for agent in ("SELECT 1", lambda question: "SELECT 1"):
+        with pytest.raises(CrosscheckError, match="must be a function of a question and a database"):
+            crosscheck.score_agent(agent, questions=[1])  # type: ignore[arg-type]
 
     def outer(question: Question, database: AgentDatabase) -> None:
         with pytest.raises(CrosscheckError, match="Another call is writing"):
