@@ -84,6 +84,7 @@ def test_a_current_folder_that_was_removed_is_named(tmp_path: Path) -> None:
     removed.mkdir()
     score = f"{sys.executable} -m crosscheck score --predictions p.json --home {tmp_path}"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("CROSSCHECK_DATA", None)  # with it, the current folder is not asked for
     command = f"cd {removed} && rmdir {removed} && {score}"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
     assert ended.returncode == 2
