@@ -223,8 +223,8 @@ def _os_error_message(error: OSError) -> str:
         return f"{error.strerror}{where}. Name another file or folder."
     if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
         return (
-            f"{error.strerror}{where}. There is a file in the place of a folder, or a folder in the place of a file: "
-            "move it away, then run the same command again."
+            f"{error.strerror}{where}. A file is where a folder belongs, or a folder where a file belongs: move it "
+            "away, then run the same command again."
         )
     return (
         f"{error.strerror or error}{where}. Check that the disk has space and that the file can be read and written. "

@@ -73,7 +73,9 @@ def _files(conf: Path, folders: tuple[str, ...]) -> Iterator[tuple[Path, Path]]:
             if path.parent.name != "__pycache__" and not path.name.startswith("."):
                 yield path.relative_to(ROOT), path
     for folder in folders:
-        yield from ((path.relative_to(conf), path) for path in (conf / folder).glob("*") if path.is_file())
+        yield from (
+            (path.relative_to(conf), path) for path in (conf / folder).glob("[!.]*") if path.is_file()
+        )
 
 
 @cache

@@ -114,7 +114,7 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
     names = [writer.name for writer in writers]
     if duplicates := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
-            f'pipeline.candidates.backbones: "{duplicates[0]}" is there twice. They take turns: name each once, and '
+            f'pipeline.candidates.backbones: "{duplicates[0]}" occurs twice. They take turns: name each once, and '
             "give two files two names."
         )
     if candidates.n < len(candidates.backbones):

@@ -308,11 +308,10 @@ def rerun(
                     "both are merged."
                 )
             chosen_from = plan.parent.tags.get(TRAINING_QUESTIONS)  # None: an older release did not note it
-            if chosen_from and prepared.search.source != chosen_from:
+            if chosen_from and (source := prepared.search.source) != chosen_from:
                 control.progress.note(
-                    f"Demonstrations of {plan.parent.run_id} were chosen from other training questions "
-                    f"({chosen_from}) than those of this run ({prepared.search.source}): its answers with both are "
-                    "merged."
+                    f"The training questions changed: demonstrations of {plan.parent.run_id} were chosen from "
+                    f"{chosen_from}, those of this run from {source or 'none'}. This run merges answers of both."
                 )
             facts = {
                 "parent": plan.parent.run_id,

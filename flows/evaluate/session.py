@@ -409,8 +409,8 @@ class Session:
         if unavailable := [failure.message for failure in failures if failure.kind == "database_unavailable"]:
             raise DatabaseUnavailableError(unavailable[0])
         no_replies = [failure for failure in failures if failure.kind == "backbone_error"]
-        if any(failure.transient for failure in no_replies):
-            raise BackboneError(no_replies[0].message, transient=True)
+        if transient := [failure for failure in no_replies if failure.transient]:
+            raise BackboneError(transient[0].message, transient=True)
         if no_replies:  # such as questions that a recording does not have: no repetition helps
             raise ConfigurationError(no_replies[0].message)
 
@@ -449,8 +449,8 @@ def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) ->
         tags["oracle"] = ", ".join(setting.partition("=")[2] for setting in oracles)
     if preparation.generated:
         tags[GENERATED_DESCRIPTIONS] = preparation.generated
-    if preparation.search.source:
-        tags[TRAINING_QUESTIONS] = preparation.search.source
+    if source := preparation.search.source:
+        tags[TRAINING_QUESTIONS] = source
     return describe(
         {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
         benchmark.question_files,

@@ -155,7 +155,7 @@ def plan_sweep(
     repeated = next((key for key in keys if keys.count(key) > 1), None)
     if repeated:
         raise ConfigurationError(
-            f"--grid {repeated}: this key is there twice. Write all its values after one --grid."
+            f"--grid {repeated}: this key occurs twice. Write all its values after one --grid."
         )
     for setting in chain.from_iterable(grid):
         kind, _, _ = parse_override(setting)

@@ -75,7 +75,7 @@ class NightsFile(Settings):
     def _is_time_of_day(cls, value: str | None) -> str | None:
         if value and not TIME_OF_DAY.fullmatch(value):
             raise ValueError(
-                f'"{value}" is no time of day such as 07:00: after a date, no night would be in time'
+                f'"{value}" is not a time of day such as 07:00. After a date, no night would be in time'
             )
         return value
 

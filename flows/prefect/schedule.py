@@ -243,7 +243,7 @@ async def read_status(pool: str) -> NightsStatus:
 
 async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
     """Return the name and the problem of the last nightly run, if it ended without a result."""
-    runs = await _begun(client, deployment_id)
+    runs = await _begun(client, deployment_id, limit=1)
     if not runs or (state := runs[0].state) is None or not state.is_final():
         return "", ""
     if state.is_completed() or state.name == "Red":  # a red one has failed, and has a result
@@ -251,11 +251,11 @@ async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[s
     return _name(runs[0]), f"{state.name}. {state.message or ''}".strip()
 
 
-async def _begun(client: PrefectClient, deployment_id: UUID) -> list[FlowRun]:
-    """Return the last nightly runs that have begun, the latest first."""
+async def _begun(client: PrefectClient, deployment_id: UUID, limit: int | None = None) -> list[FlowRun]:
+    """Return the last nightly runs that have begun, the latest first; without a limit as many as Prefect returns."""
     begun = [state for state in StateType if state not in (StateType.SCHEDULED, StateType.PENDING)]
     latest = FlowRunSort.EXPECTED_START_TIME_DESC
-    return await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest)
+    return await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest, limit=limit)
 
 
 def _name(run: FlowRun) -> str:

@@ -40,7 +40,7 @@ class Budget:
         if not self.estimated_calls:
             return f"Spent {money(self.spent_usd)} {of_limit}."
         calls = counted(self.estimated_calls, "call")
-        return f"Spent about {money(self.spent_usd)} {of_limit}: the cost of {calls} is estimated from the length."
+        return f"Spent about {money(self.spent_usd)} {of_limit}: the cost of {calls} is estimated from their length."
 
     def check(self) -> None:
         """Refuse a further request if the budget is spent or cannot be kept."""

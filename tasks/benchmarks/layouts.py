@@ -327,7 +327,7 @@ class Spider2Layout(Layout):
         for row in rows:
             name = row.text(["instance_id"])
             if name in questions:
-                raise DataError(f'{row.location}: the task "{name}" is there twice. Take one out.')
+                raise DataError(f'{row.location}: the task "{name}" occurs twice. Take one out.')
             evidence = ""
             if document := row.optional_text("external_knowledge"):
                 path = documents / Path(document).name

@@ -90,7 +90,7 @@ class StageRecord:
     def rounds(self) -> tuple[Call, ...]:
         """One call for each of its requests: a stage that was retried after an error received its first replies again.
 
-        The warehouse does not keep the rounds, so a request is known by its key too.
+        The warehouse does not keep the rounds, so requests are told apart by their keys, too.
         """
         return tuple({(call.round, call.request): call for call in self.calls}.values())
 

@@ -84,9 +84,7 @@ class Registry(Generic[T]):
         self._import_built_in()
         if name in self._loaded:
             return self._loaded[name]
-        if name in self._implementations:
-            if name in self.offered():
-                self.warn_hidden(name)
+        if name in self._implementations:  # entry points are not read for these: that would slow every start
             return self._implementations[name]
         if name in self.offered():
             return self._load(name)
@@ -106,6 +104,9 @@ class Registry(Generic[T]):
         self._import_built_in()
         implementations = dict(sorted(self._implementations.items()))
         for name in self.offered():
+            if name in implementations:
+                self.warn_hidden(name)
+                continue
             try:
                 implementations[name] = self.get(name)
             except ConfigurationError as error:
@@ -239,13 +240,15 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
     except TypeError as error:
         if is_shipped(function) or extension_location(error):
             raise
-        raise ExtensionError(f"{_name_of(function)} does not fit its call: {error}") from error
+        raise ExtensionError(
+            f"{_name_of(function)} cannot be called as Crosscheck calls it: {error}"
+        ) from error
 
 
 def awaitable(function: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
     """Call what may be a user's own async function; raise an error if it takes other arguments, or returns at once."""
     begun: Awaitable[T] = of_type(
-        Awaitable, called(function, *arguments), f"{_name_of(function)} is no `async def`: it returned"
+        Awaitable, called(function, *arguments), f"{_name_of(function)} is not an `async def`: it returned"
     )
     return begun
 

@@ -4,7 +4,6 @@ import datetime
 import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
-from zoneinfo import ZoneInfo
 
 DASH = "\N{EN DASH}"
 """Stands for what does not apply or was not measured."""
@@ -282,6 +281,8 @@ def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
     >>> next_time("07:00 Europe/Berlin", night).isoformat()
     '2026-11-25T07:00:00+01:00'
     """
+    from zoneinfo import ZoneInfo  # only here: it would slow every start
+
     if time_of_day := TIME_OF_DAY.fullmatch(text):
         time = datetime.time.fromisoformat(time_of_day[1])
         try:

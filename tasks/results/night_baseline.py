@@ -184,8 +184,9 @@ def check_data(
     named = baselines.named.get(" | ".join(names))
     if named:
         _check_questions(named, benchmark, selected)
-    latest = _latest(names, night, warehouse.runs())
-    baseline = named or (warehouse.record_of(latest.run_id) if latest else None)
+    baseline = named
+    if named is None and (latest := _latest(names, night, warehouse.runs())):
+        baseline = warehouse.record_of(latest.run_id)
     if baseline is None or baseline.engine != product_of(databases):
         return
     old = baseline.databases
@@ -212,7 +213,7 @@ def _check_questions(named: RunRecord, benchmark: "Benchmark", selected: Iterabl
     if named.question_sha256 != benchmark.digest:
         problem = f"The question file changed since the baseline {named.run_id} was evaluated."
     elif not changes and named.answered_rights(named.rule).keys().isdisjoint(selected):
-        problem = f"The baseline {named.run_id} has an answer to none of the questions that are selected."
+        problem = f"The baseline {named.run_id} answered none of the selected questions."
     if problem:
         raise DataError(
             f"{problem}\n"

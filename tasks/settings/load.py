@@ -59,7 +59,7 @@ def load_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
     Raises:
-        YAMLError: it is not YAML, a key is there twice, an alias refers to a value that contains it, or there are too
+        YAMLError: it is not YAML, a key occurs twice, an alias refers to a value that contains it, or there are too
             many values.
     """
     try:
@@ -92,13 +92,13 @@ def _count_values(node: yaml.Node, counted: dict[int, int]) -> int:
 
 
 def _refuse_repeated(keys: Iterable[yaml.Node]) -> None:
-    """Refuse a key that is there twice in a mapping: PyYAML uses its last value, and says nothing."""
+    """Refuse a key that occurs twice in a mapping: PyYAML uses its last value, and says nothing."""
     seen = set()
     for key in keys:
         name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
         if name in seen:
             raise yaml.MarkedYAMLError(
-                problem=f'the key "{key.value}" is there twice', problem_mark=key.start_mark
+                problem=f'the key "{key.value}" occurs twice', problem_mark=key.start_mark
             )
         if name is not None and key.tag != "tag:yaml.org,2002:merge":
             seen.add(name)

@@ -333,7 +333,7 @@ def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for key, value in pairs:
         if key in content:
-            raise DataError(f'{path}: the key "{key}" is there twice. Take one out.')
+            raise DataError(f'{path}: the key "{key}" occurs twice. Take one out.')
         content[key] = value
     return content
 

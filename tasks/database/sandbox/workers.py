@@ -263,7 +263,7 @@ class SqlWorkers:
             await self._answer(probe)
         except WorkerLost as lost:
             raise ExtensionError(
-                f"The engine {type(engine).__name__} of a package loses its process also for {PROBE}: {lost}"
+                f"The process of the engine {type(engine).__name__}, from a package, ended even for {PROBE}: {lost}"
             ) from None
         self._working.add(job.location)
 

@@ -206,6 +206,8 @@ def test_runs_with_other_training_questions_are_told_apart(
     assert re.search(rf"benchmark\.training_questions +{re.escape(first)} +{re.escape(second)}", compared.out)
     data = ("--data", str(own_benchmark.folder.parent))
     again = crosscheck.run("rerun", before.json["run_id"], "--from", "preliminary_sql", *data, "--json")
-    assert f"chosen from other training questions ({first}) than those of this run ({second})" in again.err
+    assert (
+        f"chosen from {first}, those of this run from {second}. This run merges answers of both." in again.err
+    )
     zero_shot = ("evaluate", *benchmark_of(own_benchmark), "--pipeline", "zero-shot", "--limit", "1")
     assert "training_questions" not in crosscheck.run(*zero_shot, "--json").json["tags"]

@@ -263,19 +263,19 @@ def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_
         ),
         (
             "--backbone={}:prompt",
-            "Prompt.complete is no `async def`: it returned a value of the type Reply, not",
+            "Prompt.complete is not an `async def`: it returned a value of the type Reply, not",
         ),
         (
             "--set=backbone.reply={}:Narrow",
-            "Narrow.schema does not fit its call: Narrow.schema() takes 1 positional",
+            "Narrow.schema cannot be called as Crosscheck calls it: Narrow.schema() takes 1 positional",
         ),
         (
             "--pipeline={}:at_once",
-            "at_once is no `async def`: it returned a value of the type str, not a Awaitable",
+            "at_once is not an `async def`: it returned a value of the type str, not a Awaitable",
         ),
         (
             "--pipeline={}:lonely",
-            "lonely does not fit its call: lonely() takes 1 positional argument but 2 were",
+            "lonely cannot be called as Crosscheck calls it: lonely() takes 1 positional argument but 2 were",
         ),
         ("--pipeline={}:exhausted", "in exhausted: RuntimeError: coroutine raised StopIteration"),
         ("--pipeline={}:exits", "in exits: SystemExit: 0"),
@@ -297,12 +297,12 @@ def test_a_backbone_without_settings_and_a_layout_without_a_path_are_refused(
     file = tmp_path / "returns.py"
     file.write_text(RETURNS, encoding="utf-8")
     ran = demo.run("evaluate", "--pipeline=rsl-sql", "--limit", "1", f"--backbone={file}:bare")
-    ran.assert_refused("Bare does not fit its call: Bare() takes no arguments")
+    ran.assert_refused("Bare cannot be called as Crosscheck calls it: Bare() takes no arguments")
     (tmp_path / "dev.json").write_text("[]", encoding="utf-8")
     settings = f"layout: {file}:Nullary\nquestions: dev.json\n" + REST_OF_BENCHMARK
     (tmp_path / "mine.yaml").write_text(settings, encoding="utf-8")
     ran = demo.run("evaluate", f"--benchmark={tmp_path / 'mine.yaml'}", "--limit", "1")
-    ran.assert_refused("Nullary.read_split does not fit its call")
+    ran.assert_refused("Nullary.read_split cannot be called as Crosscheck calls it")
 
 
 def test_a_backbone_without_an_identity_is_refused(demo: CommandLine, tmp_path: Path) -> None:

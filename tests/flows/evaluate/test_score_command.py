@@ -315,7 +315,7 @@ MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
     ("broken.json", '{"0": "SELECT 1"', ("broken.json", "is not JSON", "line 1")),
     ("prose.json", "Here you are", ("begins with 'H'",)),
     ("number.json", '{"1": 5}', ('key "1"', "must be a text or null, not int")),
-    ("twice.json", '{"1": "SELECT 1", "1": "SELECT 2"}', ('"1" is there twice',)),
+    ("twice.json", '{"1": "SELECT 1", "1": "SELECT 2"}', ('"1" occurs twice',)),
     ("marks.json", '{"1": "SELECT 1 ----- bird ----- x"}', ('key "1"', "----- bird -----")),
     ("strangers.json", '{"x1": "SELECT 1"}', ("none of its ids is", '"x1"', 'like "0"')),
     ("database.json", '{"1": "SELECT 1\\t----- bird -----\\tnowhere"}', ("nowhere", "question 1", "city_library")),

@@ -66,7 +66,7 @@ def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(t
     ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
     ("timezone: localtime", '"localtime" is no time zone'),
     ("budget_usd: -1", "greater than 0"),
-    ('finish_by: "2026-12-24T07:00"', '"2026-12-24T07:00" is no time of day such as 07:00'),
+    ('finish_by: "2026-12-24T07:00"', '"2026-12-24T07:00" is not a time of day such as 07:00'),
     ("schedule: 5", "valid string"),
     ("schedule: [", "is not YAML"),
 ])  # fmt: skip

@@ -117,7 +117,7 @@ def test_an_estimate_needs_no_key(run_here: Callable[..., Ran]) -> None:
     (("--backbones", "offline,offline"), "twice"),
     (("--grid", "pipeline.demonstrations.kk=1,2"), 'Did you mean "k"?'),
     (("--grid", "pipeline.demonstrations.k"), "key=value,value"),
-    (("--grid", "pipeline.demonstrations.k=1", "--grid", "pipeline.demonstrations.k=2"), "this key is there twice"),
+    (("--grid", "pipeline.demonstrations.k=1", "--grid", "pipeline.demonstrations.k=2"), "this key occurs twice"),
     (("--grid", "benchmark.rule=bird,strict"), "the same for a whole sweep"),
     (("--backbones", "vllm", "--budget", "1"), "prices"),
     (("--backbones", "openai"), "OPENAI_API_KEY"),

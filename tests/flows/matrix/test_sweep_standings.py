@@ -84,7 +84,7 @@ def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: flo
 
 
 @pytest.mark.parametrize(("spent", "said"), [
-    ({"estimated_calls": 2}, "Spent about $0.0500 of $0.1000: the cost of 2 calls is estimated from the length."),
+    ({"estimated_calls": 2}, "Spent about $0.0500 of $0.1000: the cost of 2 calls is estimated from their length."),
     ({"unknown": "the cost of a call to m is unknown"}, "Spent an unknown amount of $0.1000: the cost of a call to m"),
 ])  # fmt: skip
 def test_a_cost_that_is_not_known_is_not_said_to_be(spent: dict[str, Any], said: str) -> None:

@@ -347,7 +347,7 @@ OFFLINE = {"backbone": "offline"}
     ((n(3), "pipeline.candidates.schema_formats=[m_schema]"), {}, "another format than comment for each candidate"),
     ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
     ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
-    ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
+    ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "occurs twice"),
     ((n(3), "pipeline.candidates.backbones=[offline, vllm]"), {}, "offline always gives a question the same answer"),
     ((n(2), "pipeline.candidates.backbones=[vllm, replay]"), {}, "serves a recording"),
     ((n(4), WARM), {}, None),

@@ -567,7 +567,10 @@ def broken(concert: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("fetch", "Odd.fetch returned a value of the type NoneType, not a list"),
         ("row", "Odd.fetch returned, as a row, a value of the type NoneType, not a tuple"),
         ("explain", "Broken.explain returned ('broken', 'no status'), not a status and a sentence"),
-        ("dies", "The engine BrokenEngine of a package loses its process also for SELECT 1: The query took"),
+        (
+            "dies",
+            "The process of the engine BrokenEngine, from a package, ended even for SELECT 1: The query took",
+        ),
     ],
 )
 async def test_an_engine_of_a_package_that_is_broken_is_named_and_no_query_is_blamed(

@@ -272,11 +272,11 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
         ("a: [", "own.yaml is not YAML: line 1, column 5: expected the node content"),
         (
             "kind: rsl-sql\nkind: few-shot",
-            'own.yaml is not YAML: line 2, column 1: the key "kind" is there twice',
+            'own.yaml is not YAML: line 2, column 1: the key "kind" occurs twice',
         ),
         (
             "kind: rsl-sql\nselection: {shortcut: none, shortcut: any}",
-            'column 29: the key "shortcut" is there twice',
+            'column 29: the key "shortcut" occurs twice',
         ),
         ("kind: foo", 'key kind: there is no pipeline "foo"'),
         ("description: x", "key kind: which pipeline this is about is missing"),
