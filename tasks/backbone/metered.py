@@ -442,7 +442,8 @@ def _checked(answer: Any, source: Backbone) -> Reply:
         raise ExtensionError(f"{origin} a Reply with a wrong call: {first_problem(error)}") from None
     names = ("seconds", "retries", "round", "cost_usd", "from_scratch_usd", "list_usd")
     for name, amount in (asdict(call.usage) | {name: getattr(call, name) for name in names}).items():
-        if amount is not None and not 0 <= amount <= MAX_TOKENS:  # nor money and seconds: no call has as much
+        # no call has more tokens, dollars or seconds than that
+        if amount is not None and not 0 <= amount <= MAX_TOKENS:
             raise ExtensionError(
                 f"{origin} a Reply with a wrong call: {name} is {amount}, not from 0 to {MAX_TOKENS:,}; "
                 "None means unknown"
