@@ -18,7 +18,7 @@ BUDGETS = {
     "flows/pipelines": 981,
     "flows/prefect": 2_582,
     "flows/runtime": 1_185,
-    "tasks/backbone": 8_352,
+    "tasks/backbone": 8_353,
     "tasks/benchmarks": 3_960,
     "tasks/core": 1_607,
     "tasks/database": 5_833,
