@@ -19,8 +19,9 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
-from tasks.core.wording import counted
+from tasks.core.wording import counted, shorten
 from tasks.database.database import Database, digests_of
+from tasks.results.comparability import changed_sources
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, TRAINING_QUESTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.scores import QuestionScore, is_right
@@ -312,6 +313,11 @@ def rerun(
                 control.progress.note(
                     f"The training questions changed: demonstrations of {plan.parent.run_id} were chosen from "
                     f"{chosen_from}, those of this run from {source or 'none'}. This run merges answers of both."
+                )
+            if changed := changed_sources(plan.parent, session.run):
+                control.progress.note(
+                    f"Since {plan.parent.run_id} was made, {shorten(changed, 5)} changed. This run merges answers of "
+                    "both."
                 )
             facts = {
                 "parent": plan.parent.run_id,

@@ -29,6 +29,7 @@ from tasks.core.errors import (
 )
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
+from tasks.core.registry import own_sources
 from tasks.core.wording import counted, money, shorten, size
 from tasks.database.database import changed_on_servers, digests_of, product_of
 from tasks.pages.first_screen import run_description
@@ -58,6 +59,7 @@ from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.scores import QuestionScore, is_right
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
+from tasks.stages import prompts
 
 log = logging.getLogger(__name__)
 
@@ -230,6 +232,8 @@ class Session:
     ) -> Awaitable[Answers]:
         """Run questions through the pipeline and score them; `shards` and `restored` are as in `answer_all`."""
         runner = self.resources.runner(self.preparation.inputs, run=self.run.run_id, reruns=reruns)
+        # known only now: the runner imports the pipeline
+        self.run = self.run.model_copy(update={"sources": prompts.digests() | own_sources()})
         control = self.resources.control
         self._writing = asyncio.create_task(self._write_periodically())
         return answer_all(questions, runner, control, score or self.scorer.score, shards, restored)

@@ -204,6 +204,20 @@ def offers_extensions() -> bool:
     return any(group.startswith("crosscheck.") for group in _entry_points(tuple(sys.path)).groups)
 
 
+def own_sources() -> dict[str, str]:
+    """Return what identifies the users' own code that was imported: digests of files, versions of packages.
+
+    By `folder/file.py` and by the name of the distribution.
+    """
+    sources = {
+        f"{path.parent.name}/{path.name}": hashlib.sha256(content).hexdigest()[:12]
+        for path, content in _IMPORTED_FILES.values()
+    }
+    distributions = importlib.metadata.packages_distributions() if _PACKAGES else {}
+    names = {name for package in _PACKAGES for name in distributions.get(package, ())}
+    return sources | {name: importlib.metadata.version(name) for name in sorted(names)}
+
+
 def extension_location(error: BaseException) -> str:
     """Return where an exception passed through a user's own code, "" if it did not: `vote.py:14, in vote`.
 

@@ -68,6 +68,11 @@ def changed_databases(a: RunRecord, b: RunRecord) -> list[str]:
     return [name for name, digest in a.databases.items() if b.databases.get(name, digest) != digest]
 
 
+def changed_sources(a: RunRecord, b: RunRecord) -> list[str]:
+    """Return the prompt templates, own files and own packages of both runs that are not the same in them."""
+    return [name for name, digest in a.sources.items() if b.sources.get(name, digest) != digest]
+
+
 def _rules(run: RunRecord) -> list[str]:
     judged = (rule for row in run.rows for rule in row.final.correct)
     return list(dict.fromkeys([run.rule, *judged]))
@@ -209,7 +214,7 @@ def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: in
 
 
 def _differing_settings(runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    """Return the settings in which runs of one side differ, other than the epoch."""
-    of_runs = [flatten(dict(run.settings)) for run in runs]
+    """Return the settings, prompts and own code in which runs of one side differ, other than the epoch."""
+    of_runs = [{**flatten(dict(run.settings)), **run.sources} for run in runs]
     names = dict.fromkeys(name for settings in of_runs for name in settings if name != "backbone.epoch")
     return tuple(name for name in names if len({settings.get(name) for settings in of_runs}) > 1)

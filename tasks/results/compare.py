@@ -9,7 +9,7 @@ from typing import Literal
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.outcome import is_turn
 from tasks.core.wording import counted, shorten
-from tasks.results.comparability import common_rule, left_out, repeat_warnings, warnings
+from tasks.results.comparability import changed_sources, common_rule, left_out, repeat_warnings, warnings
 from tasks.results.comparison import (
     ComparedAnswer,
     Comparison,
@@ -407,7 +407,7 @@ def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
 
 
 def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
-    """Return what differs in the settings of two runs and in the code that ran; settings of both runs come first."""
+    """Return what differs in the settings, prompts and code of two runs; settings of both runs come first."""
     settings_a, settings_b = flatten(dict(a.settings)), flatten(dict(b.settings))
     for settings, run in ((settings_a, a), (settings_b, b)):  # adds the code and the generated descriptions
         code = {"crosscheck.version": run.version, "crosscheck.git_commit": _shorten_commit(run.git_commit)}
@@ -416,6 +416,8 @@ def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
     if TRAINING_QUESTIONS in a.tags and TRAINING_QUESTIONS in b.tags:  # older releases did not note them
         for settings, run in ((settings_a, a), (settings_b, b)):
             settings[f"benchmark.{TRAINING_QUESTIONS}"] = run.tags[TRAINING_QUESTIONS]
+    for name in changed_sources(a, b):
+        settings_a[name], settings_b[name] = a.sources[name], b.sources[name]
     changes = [
         SettingChange(key, settings_a.get(key), settings_b.get(key))
         for key in dict.fromkeys([*settings_a, *settings_b])

@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.core.errors import DataError
 from tasks.core.wording import counted, shorten
+from tasks.results.comparability import changed_sources
 from tasks.results.parameters import flatten
 from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
@@ -260,7 +261,8 @@ def measured_noise(
     """Return the latest measurement that applies to a run, for tests at a level; None where there is none.
 
     It was made on at least `MIN_MEASURED` repeats of a run of the same benchmark, questions, backbone and pipeline, and
-    with the same settings as far as these can influence an answer (`_relevant`). Runs are given newest first.
+    with the same settings as far as these can influence an answer (`_relevant`), prompts and own code. Runs are given
+    newest first.
     """
     parents = dict.fromkeys(
         run.tags[NOISE] for run in runs if NOISE in run.tags and run.combination == current.combination
@@ -271,6 +273,8 @@ def measured_noise(
             continue
         records = [warehouse.read_run(repeat.run_id) for repeat in repeats]
         if _relevant(records[0].settings) != _relevant(current.settings):
+            continue
+        if changed_sources(records[0], current):
             continue
         # Without a question that all repeats answered, they measure nothing.
         if right_counts := _right_counts(records, current.rule):

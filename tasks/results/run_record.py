@@ -236,6 +236,8 @@ class RunRecord(RunHeader):
     """sha256 of the benchmark's file of questions."""
     keys: dict[str, str] = {}
     """sha256 of each answer key beside the official one, by name."""
+    sources: dict[str, str] = {}
+    """Beginning of the sha256 of each prompt template and each of the user's own files, versions of own packages."""
     version: str | None = None
     """Version of Crosscheck."""
     git_commit: str | None = None

@@ -81,6 +81,14 @@ def digest(*names: str) -> str:
     return _digest(_folder(), names)
 
 
+def digests() -> dict[str, str]:
+    """Return the beginning of the sha256 of every template by its name: `prompts/forward_link.jinja`."""
+    return {
+        f"prompts/{name}": hashlib.sha256(source.encode()).hexdigest()[:12]
+        for name, source in _sources(_folder()).items()
+    }
+
+
 _OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.scores import QuestionScore
+from tasks.settings.home import find_conf
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran
+from tests.support.command_line import CommandLine, Ran, finish
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
 from tests.support.schedule import ask
 
@@ -372,3 +374,41 @@ def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rero
     assert evaluated.warehouse.read_run(again.json["run_id"]).tags["rerolled"] == "true"
     inherited = evaluated.rerun(again, "--questions", "1")
     assert facts_of(inherited, "asked", "rerolled") == (0, 0, True)
+
+
+OWN_PIPELINE = """
+from flows.pipelines.one_call import few_shot
+from flows.pipelines.pipeline import pipeline
+from tasks.settings.pipeline import FewShotSettings
+
+
+@pipeline(FewShotSettings)
+async def mine(question, context):
+    return await few_shot(question, context)
+"""
+
+
+def test_a_prompt_and_own_code_that_changed_are_told(line: Line, tmp_path: Path) -> None:
+    """Answers of both are merged then, or compared."""
+    conf = tmp_path / "conf"
+    shutil.copytree(find_conf(), conf)
+    line.demo.environment = {**line.demo.environment, "CROSSCHECK_CONF": str(conf)}
+    own_code = tmp_path / "mine.py"
+    own_code.write_text(OWN_PIPELINE, encoding="utf-8")
+    before = line.evaluate(2, "--pipeline", f"{own_code}:mine")
+    assert "merges answers of both" not in line.rerun(before, "--questions", "0").err
+    own_code.write_text(OWN_PIPELINE + "# another\n", encoding="utf-8")
+    prompt = conf / "prompts" / "preliminary_sql.jinja"
+    prompt.write_text(
+        prompt.read_text(encoding="utf-8").replace("### Task", "### Your task"), encoding="utf-8"
+    )
+    names = ("prompts/preliminary_sql.jinja", f"{tmp_path.name}/mine.py")
+    # a process of its own: one process imports a file once
+    after = finish(line.demo.start("rerun", before.json["run_id"], "--questions", "0", "--json"))
+    assert after.code == 0, after.err
+    told = f"Since {before.json['run_id']} was made, {', '.join(names)} changed. This run merges answers of both."
+    assert told in after.json["notes"]
+    compared = line.demo.run("compare", before.json["run_id"], after.json["run_id"])
+    for name in names:
+        digests = [re.escape(ran.json["sources"][name]) for ran in (before, after)]
+        assert re.search(rf"{re.escape(name)} +{' +'.join(digests)}", compared.out), compared.out
