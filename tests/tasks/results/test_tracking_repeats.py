@@ -22,7 +22,7 @@ from tasks.results.comparison import gated
 from tasks.results.leaderboard import leaderboard
 from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.noise import measure, read_side, repeated_run, repeats_of
+from tasks.results.noise import measure, measured_noise, read_side, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, ORACLE, REPEAT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.choices import Gate
@@ -146,6 +146,22 @@ def test_the_repeats_of_a_run_are_its_whole_ones_and_stand_for_it(tmp_path: Path
         read_side("latest,latest", runs, warehouse)
 
 
+def test_a_measurement_with_other_prompts_or_own_code_does_not_apply(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: True)
+    prompt = {"prompts/forward_link.jinja": "0123456789ab"}
+    made = [run.model_copy(update={"sources": prompt}) for run in repeats([3, 2], parent.run_id)]
+    warehouse = keep(tmp_path, [parent, *made])
+    for sources, applies in (
+        (prompt, True),
+        ({}, True),  # a release that did not note them
+        ({**prompt, "shop/mine.py": "ba9876543210"}, True),
+        ({"prompts/forward_link.jinja": "ba9876543210"}, False),
+    ):
+        current = run_of(9, lambda name: True).model_copy(update={"sources": sources})
+        measurement = measured_noise(current, warehouse.runs(), warehouse, 0.01)
+        assert (measurement is not None) == applies, sources
+
+
 def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
     warehouse = keep(tmp_path, [run_of(0, lambda name: True)])
     with pytest.raises(DataError, match="has no repeats"):
@@ -200,6 +216,12 @@ def test_sides_of_several_runs_are_of_one_system_and_no_run_is_on_both() -> None
     found = compare([a[0], other], [run_of(2, lambda name: True)])
     assert any("The runs of A are not identical: pipeline.k differ" in each for each in found.warnings)
     assert any("A has 2 runs and B 1" in each for each in found.warnings)
+    one, other = (
+        run.model_copy(update={"sources": {"prompts/dac.jinja": digest}})
+        for run, digest in zip(a, "ab", strict=True)
+    )
+    found = compare([one, other], [run_of(2, lambda name: True)])
+    assert any("not identical: prompts/dac.jinja differ" in each for each in found.warnings)
     a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
     with pytest.raises(ConfigurationError, match="on both sides"):
         compare([a, b], [a])
