@@ -25,12 +25,10 @@ class Share(Protocol):
     @property
     def correct(self) -> float:
         """The numerator."""
-        ...
 
     @property
     def total(self) -> float:
         """The denominator."""
-        ...
 
 
 def percent(share: Share | None, decimals: int = 2) -> str:

@@ -41,11 +41,9 @@ class StageStore(Protocol):
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
         """Return the persisted result under that key, None when there is none."""
-        ...
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Persist a result under a key; it survives a crash of the process from then on."""
-        ...
 
 
 class StageTaskRuns(Protocol):
@@ -54,11 +52,9 @@ class StageTaskRuns(Protocol):
     @property
     def store(self) -> StageStore:
         """Where results are persisted."""
-        ...
 
     def add_call(self, site: Any) -> AbstractAsyncContextManager[Any, bool]:
         """Have a task run hold the call of a `CallSite`; return the context manager in which to run it."""
-        ...
 
 
 @dataclass
