@@ -117,9 +117,8 @@ class AlignmentReply(StageReply):
         value = read_json(text).value
         if isinstance(value, dict):
             inner = next((item for item in value.values() if isinstance(item, list)), None)
-            items = inner if inner and all(_is_item(item) for item in inner) else None
-            if items:
-                return cls.model_validate({"alignment": items})
+            if inner and all(map(_is_item, inner)):
+                return cls.model_validate({"alignment": inner})
         items = [read_json(match).value for match in _OBJECT.findall(text)]
         items = [item for item in items if isinstance(item, dict) and _is_item(item)]
         return cls.model_validate({"alignment": items}) if items else None

@@ -166,7 +166,7 @@ def refusal_of(
     code = str(error.get("code") or error.get("type") or "")
     reason = part(error, "details").get("error_code")
     codes = {str(error.get("code")), str(error.get("type")), str(reason)}
-    text = _message(error, body)
+    text = " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
     short_text = text if len(text) <= 300 else f"{text[:297]}..."
     shown_status = f"{status}" if code in ("", str(status)) else f"{status} {code}"
     message = f"HTTP {shown_status}: {short_text}"
@@ -376,11 +376,6 @@ def _quoted_headers(error: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers that OpenRouter quotes in an error, by their names in small letters."""
     headers = part(part(error, "metadata"), "headers")
     return {str(name).lower(): str(value) for name, value in headers.items()}
-
-
-def _message(error: Mapping[str, Any], body: str) -> str:
-    """Return the message of an error on one line."""
-    return " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
 
 
 def _full_message(error: Mapping[str, Any], body: str) -> str:
