@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 from tasks.core.files import read_file
 from tasks.core.registry import absolute, is_in_file
-from tasks.core.wording import sentence
+from tasks.core.wording import map_texts, sentence
 from tasks.settings.backbone import BackboneSettings, Prices, Rates
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings, key_in_folder
@@ -328,15 +328,6 @@ def _validate(model: type[T], content: Mapping[str, Any], path: Path, overridden
         raise ConfigurationError(_explain(error, model, path, overridden)) from None
 
 
-def _absolute(value: Any, folder: Path) -> Any:
-    """Return `path/to/file.py:attribute`, also in a list or a mapping, with an absolute path; all else as it is."""
-    if isinstance(value, list):
-        return [_absolute(item, folder) for item in value]
-    if isinstance(value, dict):
-        return {key: _absolute(item, folder) for key, item in value.items()}
-    return absolute(value, folder) if isinstance(value, str) else value
-
-
 def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     """Return a setting that names files or a folder of the user with absolute paths; any other as it is.
 
@@ -349,7 +340,7 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
         return [key_in_folder(item, folder) for item in items] if is_list_of_names else value
     if (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./"):
         return str((folder / Path(value).expanduser()).resolve())
-    return _absolute(value, folder)
+    return map_texts(value, lambda text: absolute(text, folder))
 
 
 def _model_of(

@@ -51,7 +51,8 @@ def render(name: str, /, block: str = "user", **variables: Any) -> str:
 
 def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
     """Return the opening messages of the template `name`: its system and its user block."""
-    return tuple(Message(role, render(name, block, **variables)) for role, block in _OPENING)
+    roles: tuple[Role, ...] = ("system", "user")
+    return tuple(Message(role, render(name, role, **variables)) for role in roles)
 
 
 def section(name: str, *arguments: Any) -> str:
@@ -79,9 +80,6 @@ def check() -> None:
 def digest(*names: str) -> str:
     """Return the sha256 over templates and the sections they are made of: part of the cache key of a stage."""
     return _digest(_folder(), names)
-
-
-_OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
 
 
 def _folder() -> Path:
