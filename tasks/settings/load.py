@@ -210,7 +210,7 @@ T = TypeVar("T", bound=BaseModel)
 KINDS: Mapping[str, Kind] = {"benchmark": BENCHMARK, "backbone": BACKBONE, "pipeline": PIPELINE}
 """Kinds of settings that have files."""
 TRACKING = "tracking"
-"""First part of `--set` for the settings that have no file, the other ones being `KINDS`."""
+"""The kind of settings that has no file, only `--set tracking.*`."""
 
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
@@ -244,7 +244,7 @@ def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ())
 
 
 def load_tracking_settings(overrides: Iterable[str] = ()) -> TrackingSettings:
-    """Return the tracking settings, which have no file, only `--set tracking.*`."""
+    """Return the tracking settings."""
     return _validated(TRACKING, Path("--set"), {}, overrides)  # type: ignore[no-any-return]
 
 

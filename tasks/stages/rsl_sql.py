@@ -21,12 +21,7 @@ from tasks.core.records import (
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.database.schema_text import SchemaView
-from tasks.settings.stages import (
-    AugmentationPart,
-    BackwardLinkSettings,
-    CorrectionTurns,
-    SelectionSettings,
-)
+from tasks.settings.stages import AugmentationPart, BackwardLinkSettings, CorrectionTurns, SelectionSettings
 from tasks.sql.elements import columns_mentioned
 from tasks.sql.same_query import query_key, same_query
 from tasks.stages import prompts
