@@ -13,26 +13,26 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 997,
     "flows/cli": 4_753,
-    "flows/evaluate": 7_237,
+    "flows/evaluate": 7_240,
     "flows/matrix": 1_197,
-    "flows/pipelines": 981,
+    "flows/pipelines": 982,
     "flows/prefect": 2_582,
     "flows/runtime": 1_185,
-    "tasks/backbone": 8_353,
+    "tasks/backbone": 8_296,
     "tasks/benchmarks": 3_960,
-    "tasks/core": 1_607,
+    "tasks/core": 1_626,
     "tasks/database": 5_833,
     "tasks/documents": 1_380,
     "tasks/pages": 2_887,
-    "tasks/results": 6_810,
-    "tasks/retrieval": 1_567,
-    "tasks/scoring": 5_419,
-    "tasks/settings": 2_199,
-    "tasks/sql": 2_474,
-    "tasks/stages": 3_400,
+    "tasks/results": 6_823,
+    "tasks/retrieval": 1_566,
+    "tasks/scoring": 5_425,
+    "tasks/settings": 2_174,
+    "tasks/sql": 2_473,
+    "tasks/stages": 3_349,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 316
+MAX_MODULES = 315
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -9,9 +9,8 @@ from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.expected_files import check_files
-from tasks.core.dac_records import Oracle
 from tasks.core.errors import DataError
-from tasks.core.records import Demonstration, Question
+from tasks.core.records import Demonstration, Oracle, Question
 from tasks.database.database import Database
 from tasks.retrieval.alignment import GroundedDemonstration, best_covered, ground
 from tasks.settings.evaluation import EvaluationSettings

@@ -220,13 +220,7 @@ def failure_of(error: BaseException, question_run: QuestionRun) -> Failure:
         case MissingGold():
             return Failure("missing_gold", stage, str(error), retryable=False)
         case NotExecutable():
-            return Failure(
-                "missing_database",
-                error.stage,
-                f"{error.stage} executes SQL, and the database {error.database_id} is missing (only its schema is "
-                "known)",
-                retryable=False,
-            )
+            return Failure("missing_database", error.stage, str(error), retryable=False)
         case StoreError():
             return Failure("store_error", stage, str(error), retryable=True, fatal=True)
         case DatabaseUnavailableError():

@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flows.pipelines.pipeline import Context, pipeline, results_or_raise
-from tasks.core.dac_records import (
-    CANDIDATE,
+from tasks.core.errors import ConfigurationError
+from tasks.core.records import (
+    DAC_STEP,
     AlignedToken,
     Alignment,
+    ColumnName,
     Entities,
     Feedback,
+    Link,
     ParsedSkeleton,
+    Question,
     RevisionRequest,
     Sample,
 )
-from tasks.core.errors import ConfigurationError
-from tasks.core.records import ColumnName, Link, Question
 from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import DacSettings
@@ -122,21 +124,21 @@ class Decomposition:
             error = await execution_feedback(sql, self.context.runner)
             # a SQL is only ever replaced by one that executes
             sql = await self.until_satisfied(lambda sql: error if sql == failing else None, sql)
-            record.sql(f"{CANDIDATE}execution", sql)
+            record.sql(f"{DAC_STEP}execution", sql)
 
         linked, parsed = results_or_raise(
             await asyncio.gather(self.link(sql), self.parse(), return_exceptions=True)
         )
 
         if settings.second_generation and linked.entities:
-            sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))
+            sql = record.sql(f"{DAC_STEP}second_generation", await self.generate_again(sql, linked.entities))
         if settings.entities:
             sql = await self.until_satisfied(
                 lambda sql: missing_entities(sql, linked.entities, schema, joins_count=settings.joins_count),
                 sql,
                 linked.tokens,
             )
-            record.sql(f"{CANDIDATE}entities", sql)
+            record.sql(f"{DAC_STEP}entities", sql)
         if settings.skeleton:
             sql = await self.until_satisfied(
                 lambda sql: other_skeleton(
@@ -145,7 +147,7 @@ class Decomposition:
                 sql,
                 linked.tokens,
             )
-            record.sql(f"{CANDIDATE}skeleton", sql)
+            record.sql(f"{DAC_STEP}skeleton", sql)
         return sql
 
     async def until_satisfied(

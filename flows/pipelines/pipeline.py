@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, overload
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.core.dac_records import Oracle
 from tasks.core.outcome import Candidate
-from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
+from tasks.core.records import Demonstration, FewShotQuestion, Link, Oracle, Question
 from tasks.core.registry import of_type
 from tasks.core.wording import counted
 from tasks.database.sandbox.runner import DatabaseRunner

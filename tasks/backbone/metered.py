@@ -234,11 +234,8 @@ class MeteredBackbone:
 
     def ask_text(self, messages: Sequence[Message]) -> Coroutine[Any, Any, str]:
         """Ask for free text; "" for an empty reply. The model's thoughts are left out."""
-
-        def read(reply: Reply) -> Reading[str]:
-            return Reading(without_thoughts(reply.text), reply.call.parse)
-
-        return self.ask([Request(tuple(messages))], read)
+        request = Request(tuple(messages))
+        return self.ask([request], lambda reply: Reading(without_thoughts(reply.text), reply.call.parse))
 
     def ask_sql(
         self, messages: Sequence[Message], read: Callable[[str], str | None]

@@ -97,7 +97,6 @@ async def _wind_down_at(stop: asyncio.Event | None, backbone: MeteredBackbone) -
 
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:
-    """Return the endpoint in the service tier of the settings."""
     if settings.tier != BATCH:
         endpoint.pace = resources.pace
         endpoint.report = resources.report

@@ -85,11 +85,9 @@ class Backbone(Protocol):
     @property
     def identity(self) -> Mapping[str, Any]:
         """Model, endpoint and sampling as plain JSON without secrets: part of every stage's cache key."""
-        ...
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request; BackboneError if it failed, `transient` if a later retry can succeed."""
-        ...
 
 
 def canonical_request(identity: Mapping[str, Any], request: Request) -> str:
@@ -219,12 +217,6 @@ def stored_text(reply: Reply) -> str:
         return reply.text
     calls = [[call.id, call.name, call.arguments] for call in reply.calls]
     return json.dumps({"text": reply.text, TOOL_CALLS: calls}, ensure_ascii=False)
-
-
-def with_calls(reply: Reply) -> Reply:
-    """Return a reply whose text is its `stored_text` with its own text and its tool calls; ValueError if damaged."""
-    text, calls = read_calls(reply.text)
-    return Reply(text, reply.call, reply.truncated, calls)
 
 
 def read_calls(stored: str) -> tuple[str, tuple[ToolCall, ...]]:

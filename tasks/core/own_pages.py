@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_FORBIDDEN = 403
-_POLICY_VIOLATION = 1008
 
 
 def own_origins(port: int) -> str:
@@ -43,11 +41,11 @@ class OwnPages:
         if scope["type"] not in ("http", "websocket") or self._allows(dict(scope["headers"])):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+            await send({"type": "websocket.close", "code": 1008})  # policy violation
         else:
             text = f"Refused: the request's Host or Origin is not among {self._setting}.\n".encode()
             content_type = [(b"content-type", b"text/plain")]
-            await send({"type": "http.response.start", "status": _FORBIDDEN, "headers": content_type})
+            await send({"type": "http.response.start", "status": 403, "headers": content_type})
             await send({"type": "http.response.body", "body": text})
 
     def _allows(self, headers: dict[bytes, bytes]) -> bool:

@@ -89,8 +89,7 @@ class Registry(Generic[T]):
         if name in self.offered():
             return self._load(name)
         if is_in_file(name):
-            implementation: T = attribute_of_file(name, self.kind)
-            return implementation
+            return cast(T, attribute_of_file(name, self.kind))
         raise ConfigurationError(
             f'There is no {self.kind} "{name}". {did_you_mean(name, self.names())} '
             f"One of your own is named path/to/file.py:attribute."

@@ -2,8 +2,8 @@
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 DASH = "\N{EN DASH}"
 """Stands for what does not apply or was not measured."""
@@ -25,12 +25,10 @@ class Share(Protocol):
     @property
     def correct(self) -> float:
         """The numerator."""
-        ...
 
     @property
     def total(self) -> float:
         """The denominator."""
-        ...
 
 
 def percent(share: Share | None, decimals: int = 2) -> str:
@@ -264,6 +262,21 @@ def storable(text: str) -> str:
     'a\ufffdb\ufffd'
     """
     return _NO_TEXT.sub("\ufffd", text)
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data as JSON has it with every text changed, keys included.
+
+    >>> map_texts({"names": ["a", 1]}, str.upper)
+    {'NAMES': ['A', 1]}
+    """
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [map_texts(item, change) for item in value]
+    if isinstance(value, dict):
+        return {map_texts(key, change): map_texts(item, change) for key, item in value.items()}
+    return value
 
 
 def next_time(text: str, now: datetime.datetime) -> datetime.datetime:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.dac_records import AlignedToken
-from tasks.core.records import ColumnName, Demonstration
+from tasks.core.records import AlignedToken, ColumnName, Demonstration
 from tasks.database.schema import Schema
 from tasks.retrieval.demonstrations import FUNCTION_WORDS, HUMP
 from tasks.sql.elements import used_elements

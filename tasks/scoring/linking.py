@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from tasks.core.dac_records import Oracle, ParsedSkeleton
-from tasks.core.records import Link
+from tasks.core.records import Link, Oracle, ParsedSkeleton
 from tasks.database.schema import Schema
 from tasks.scoring.scores import LinkingScore, QuestionScore, Ratio, is_right
 from tasks.sql.elements import GoldElements, elements, resolved_elements, used_elements

@@ -31,8 +31,6 @@ def _demand_response_mode(name: str) -> str:
     raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, modes)}')
 
 
-ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
-
 REPLY_FORMATS: Registry[Any] = Registry(
     "reply format", package="tasks.backbone.replies.format", group="crosscheck.reply_formats"
 )
@@ -147,7 +145,7 @@ class BackboneSettings(Settings):
     is then pruned to 100 KB of text."""
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Sampling seed, where the endpoint takes one."""
-    response_mode: ResponseMode = AUTO
+    response_mode: Annotated[str, AfterValidator(_demand_response_mode)] = AUTO
     """How JSON replies are requested: "json_schema", "json_object", "text" (in the prompt only), or "auto": the first
     of these that the endpoint takes. It is found once per endpoint and model, and is part of the run's settings."""
     system_role: bool = True

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 from tasks.core.files import read_file
 from tasks.core.registry import absolute, is_in_file
-from tasks.core.wording import sentence
+from tasks.core.wording import map_texts, sentence
 from tasks.settings.backbone import BackboneSettings, Prices, Rates
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings, key_in_folder
@@ -58,9 +58,7 @@ def yaml_problem(error: yaml.YAMLError) -> str:
 def load_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
-    Raises:
-        YAMLError: it is not YAML, a key occurs twice, an alias refers to a value that contains it, or there are too
-            many values.
+    YAMLError if it is none, a key occurs twice, an alias refers to a value that contains it, or values are too many.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -125,10 +123,10 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
         return settings
     address = settings.base_url or _OWN_ADDRESS.get(settings.kind, "")
     host = urlsplit(address).hostname or ""
-    has_domain = "." in host.strip("0123456789.:")  # unlike localhost, or an IP address
-    if not has_domain:
-        return settings  # free, or a server of one's own
-    listed = _listed(settings.model, address)
+    has_domain = "." in host.strip(
+        "0123456789.:"
+    )  # localhost or an IP address is free, or a server of one's own
+    listed = _listed(settings.model, address) if has_domain else None
     if listed is None:
         return settings
     if prices is None:
@@ -160,20 +158,17 @@ def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
     """Return today's prices of a model of the list; None where they depend on the time of day, or lack one."""
     now = datetime.datetime.now(datetime.UTC)
     conditions = [price.constraint for price in entry.prices] if isinstance(entry.prices, list) else []
-    rules = [rule for rule in conditions if rule is not None]
-    dates = [getattr(rule, "start_date", None) for rule in rules]
-    starts = [date for date in dates if date is not None]
-    if None in dates:
+    starts: list[Any] = [getattr(rule, "start_date", None) for rule in conditions if rule is not None]
+    if None in starts:
         return None  # a rule without a date is about the time of day
     standard = _rates(entry.get_prices(now))
     if standard is None:
         return None
     next_start = min((start for start in starts if start > now.date()), default=None)
-    tiers = {name: _tier(entry, context, now) for name, context in _TIERS.items()}
     return Prices(
         **dict(standard),
-        flex=tiers["flex"],
-        batch=tiers["batch"],
+        flex=_tier(entry, "flex", now),
+        batch=_tier(entry, "batch", now),
         model=model,
         most_input=_most_input(entry.get_prices(now)),
         valid_from=max((start for start in starts if start <= now.date()), default=None),
@@ -182,11 +177,11 @@ def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
     )
 
 
-def _tier(entry: "ModelInfo", context: dict[str, str], now: datetime.datetime) -> Rates | None:
+def _tier(entry: "ModelInfo", name: str, now: datetime.datetime) -> Rates | None:
     """Return the prices of a tier; None where the list has none for it."""
-    if not any(variant.when == context for variant in entry.price_variants or ()):
-        return None
-    return _rates(entry.get_prices(now, context))
+    context = _TIERS[name]
+    has_own_prices = any(variant.when == context for variant in entry.price_variants or ())
+    return _rates(entry.get_prices(now, context)) if has_own_prices else None
 
 
 def _rates(listed: Any) -> Rates | None:
@@ -212,13 +207,10 @@ def _most_input(listed: Any) -> int | None:
 
 T = TypeVar("T", bound=BaseModel)
 
-KINDS: Mapping[str, Kind | None] = {
-    "benchmark": BENCHMARK,
-    "backbone": BACKBONE,
-    "pipeline": PIPELINE,
-    "tracking": None,
-}
-"""Kinds of settings, the first part of every `--set`; None: its model does not depend on its content."""
+KINDS: Mapping[str, Kind] = {"benchmark": BENCHMARK, "backbone": BACKBONE, "pipeline": PIPELINE}
+"""Kinds of settings that have files."""
+TRACKING = "tracking"
+"""The kind of settings that has no file, only `--set tracking.*`."""
 
 
 def available(conf: Path, kind: str) -> dict[str, Path]:
@@ -228,8 +220,7 @@ def available(conf: Path, kind: str) -> dict[str, Path]:
 
 def offered(kind: str) -> tuple[str, ...]:
     """Return the names of what installed packages offer and needs no file of settings: pipelines and backbones."""
-    model_kind = KINDS[kind]
-    return model_kind.registry.offered() if model_kind and model_kind.key == "kind" else ()
+    return KINDS[kind].registry.offered() if KINDS[kind].key == "kind" else ()
 
 
 def known_names(kind: str) -> list[str]:
@@ -253,8 +244,8 @@ def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ())
 
 
 def load_tracking_settings(overrides: Iterable[str] = ()) -> TrackingSettings:
-    """Return the tracking settings, which have no file, only `--set tracking.*`."""
-    return _validated("tracking", Path("--set"), {}, overrides)  # type: ignore[no-any-return]
+    """Return the tracking settings."""
+    return _validated(TRACKING, Path("--set"), {}, overrides)  # type: ignore[no-any-return]
 
 
 def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = ()) -> Any:
@@ -264,10 +255,10 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     offers under that name. Overrides of other kinds are ignored.
     """
     model_kind = KINDS[kind]
-    if model_kind and is_in_file(name):
+    if is_in_file(name):
         content = {model_kind.key: absolute(name, Path.cwd()), "name": name.rpartition(":")[2]}
         return _validated(kind, Path(name), content, overrides)
-    if model_kind and name in offered(kind):
+    if name in offered(kind):
         if name not in available(conf, kind):
             return _validated(kind, Path(name), {model_kind.key: name, "name": name}, overrides)
         model_kind.registry.warn_hidden(name)
@@ -300,8 +291,9 @@ def parse_override(text: str) -> tuple[str, list[str], Any]:
         raise ConfigurationError(
             f'--set {text}: write kind.key=value, for example "--set pipeline.demonstrations.k=5".'
         )
-    if kind not in KINDS:
-        raise ConfigurationError(f'--set {text}: no key starts with "{kind}". {did_you_mean(kind, KINDS)}')
+    valid = (*KINDS, TRACKING)
+    if kind not in valid:
+        raise ConfigurationError(f'--set {text}: no key starts with "{kind}". {did_you_mean(kind, valid)}')
     try:
         return kind, keys, load_yaml(value)
     except yaml.YAMLError as error:
@@ -319,7 +311,7 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
             overridden[key] = f"--set {override}"
     folder = path.resolve().parent
     content = {key: _located(kind, key, value, folder) for key, value in content.items()}
-    model = _model_of(KINDS[kind], path, content, overridden)
+    model = TrackingSettings if kind == TRACKING else _model_of(KINDS[kind], path, content, overridden)
     return _validate(model, content, path, overridden)
 
 
@@ -336,15 +328,6 @@ def _validate(model: type[T], content: Mapping[str, Any], path: Path, overridden
         raise ConfigurationError(_explain(error, model, path, overridden)) from None
 
 
-def _absolute(value: Any, folder: Path) -> Any:
-    """Return `path/to/file.py:attribute`, also in a list or a mapping, with an absolute path; all else as it is."""
-    if isinstance(value, list):
-        return [_absolute(item, folder) for item in value]
-    if isinstance(value, dict):
-        return {key: _absolute(item, folder) for key, item in value.items()}
-    return absolute(value, folder) if isinstance(value, str) else value
-
-
 def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     """Return a setting that names files or a folder of the user with absolute paths; any other as it is.
 
@@ -357,15 +340,13 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
         return [key_in_folder(item, folder) for item in items] if is_list_of_names else value
     if (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./"):
         return str((folder / Path(value).expanduser()).resolve())
-    return _absolute(value, folder)
+    return map_texts(value, lambda text: absolute(text, folder))
 
 
 def _model_of(
-    kind: Kind | None, path: Path, content: Mapping[str, Any], overridden: Mapping[str, str]
+    kind: Kind, path: Path, content: Mapping[str, Any], overridden: Mapping[str, str]
 ) -> type[Settings]:
     """Return the model that validates the content: that of the implementation which the content names."""
-    if kind is None:
-        return TrackingSettings
     name = content.get(kind.key)
     source = overridden.get(kind.key, f"{path}, key {kind.key}")
     if isinstance(name, str) and not kind.registry.has(name):
@@ -393,8 +374,8 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     files = available(conf, kind)
     if name in files:
         return files[name]
-    if name.endswith(".py") and (model_kind := KINDS[kind]):
-        fitting = [f"{name}:{attribute}" for attribute in model_kind.in_file(Path(name).expanduser())]
+    if name.endswith(".py"):
+        fitting = [f"{name}:{attribute}" for attribute in KINDS[kind].in_file(Path(name).expanduser())]
         advice = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
         raise ConfigurationError(f"{name} is a Python file. {advice}")
     raise ConfigurationError(

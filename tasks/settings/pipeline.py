@@ -252,17 +252,13 @@ def without_demonstrations(settings: P) -> P:
     return settings.model_copy(update=changes)
 
 
-def shows_descriptions(settings: PipelineSettings) -> bool:
-    """Return whether a stage of a pipeline shows column descriptions."""
-
-    def shown_by(part: Settings) -> bool:
-        for name, value in part:
-            is_on = name == "descriptions" and value is True
-            if is_on or (isinstance(value, Settings) and shown_by(value)):
-                return True
-        return False
-
-    return shown_by(settings)
+def shows_descriptions(settings: Settings) -> bool:
+    """Return whether a stage of a pipeline, or one with these settings, shows column descriptions."""
+    for name, value in settings:
+        is_on = name == "descriptions" and value is True
+        if is_on or (isinstance(value, Settings) and shows_descriptions(value)):
+            return True
+    return False
 
 
 def oracle_settings(settings: PipelineSettings) -> tuple[str, ...]:

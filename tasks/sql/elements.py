@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from tasks.core.dac_records import Entities
-from tasks.core.records import ColumnName
+from tasks.core.records import ColumnName, Entities
 from tasks.database.schema import Schema
 from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import Home, resolve

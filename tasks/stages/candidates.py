@@ -14,8 +14,6 @@ from tasks.stages.replies import BetterReply, SqlReply, sql_answer
 from tasks.stages.schema_prompt import ExecutedSql, schema_messages, show_result
 from tasks.stages.stage import stage
 
-Preferred = Literal["first", "second", "neither"]
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroup:
@@ -49,7 +47,7 @@ class MergeRequest:
 class Preference:
     """Which of two queries the backbone prefers; "neither" where its reply could not be read."""
 
-    preferred: Preferred
+    preferred: Literal["first", "second", "neither"]
 
 
 @dataclass(frozen=True, slots=True)

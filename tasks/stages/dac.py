@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.core.dac_records import (
+from tasks.core.records import (
     AlignedToken,
+    Answer,
+    Demonstration,
     Entities,
     Feedback,
     ParsedSkeleton,
+    Question,
     Revision,
     RevisionRequest,
     Sample,
 )
-from tasks.core.records import Answer, Demonstration, Question
 from tasks.database.dialects import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema, dialect_name
@@ -85,11 +87,8 @@ async def dac_correction(
 ) -> Revision:
     """Ask once for a better SQL, and accept it if it executes.
 
-    The tables of the SQL and of the missing entities are shown.
-
-    Returns:
-        The new SQL, or the one before where the reply holds none, the same, one that fails to execute, or, where the
-        request is strict, one with a longer skeleton; a note says which.
+    The tables of the SQL and of the missing entities are shown. The SQL before is kept where the reply holds none, the
+    same, one that fails to execute, or, where the request is strict, one with a longer skeleton; a note says which.
     """
     sql, feedback, missing = request.sql, request.feedback, request.feedback.missing
     tables = (*(used_elements(sql, view.schema).tables if sql else ()), *missing.tables)
@@ -191,12 +190,9 @@ async def skeleton_parsing(
     demonstrations: tuple[GroundedDemonstration, ...],
     backbone: MeteredBackbone,
 ) -> ParsedSkeleton:
-    """Have a SQL written with invented names, and keep its skeleton.
+    """Have a SQL written with invented names, and keep its skeleton; none, with a note, if it cannot be parsed.
 
     The evidence of the question and of the demonstrations is shown where they have one.
-
-    Returns:
-        The skeleton; None, with a note, when the reply held no SQL or one that cannot be parsed.
     """
     reply = await backbone.ask_json(
         prompts.messages(

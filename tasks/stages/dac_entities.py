@@ -20,8 +20,15 @@ from rapidfuzz.distance import LCSseq
 
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.replies.json_text import read_json
-from tasks.core.dac_records import AlignedToken, Alignment, Entities, EntityType
-from tasks.core.records import ColumnName, ColumnValues, Question
+from tasks.core.records import (
+    AlignedToken,
+    Alignment,
+    ColumnName,
+    ColumnValues,
+    Entities,
+    EntityType,
+    Question,
+)
 from tasks.database.dialects import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
@@ -110,9 +117,8 @@ class AlignmentReply(StageReply):
         value = read_json(text).value
         if isinstance(value, dict):
             inner = next((item for item in value.values() if isinstance(item, list)), None)
-            items = inner if inner and all(_is_item(item) for item in inner) else None
-            if items:
-                return cls.model_validate({"alignment": items})
+            if inner and all(map(_is_item, inner)):
+                return cls.model_validate({"alignment": inner})
         items = [read_json(match).value for match in _OBJECT.findall(text)]
         items = [item for item in items if isinstance(item, dict) and _is_item(item)]
         return cls.model_validate({"alignment": items}) if items else None
@@ -209,15 +215,12 @@ def entities_of(tokens: Iterable[AlignedToken], schema: Schema) -> Entities:
 
 def _meaning(entity: str, kind: str | None, schema: Schema) -> AlignedToken | None:
     """Return what an entity of a reply is in the schema: of the kind that it says if there is one, else another."""
-    if kind != "tbl":
-        columns = read_link(schema, (), (entity,)).columns
-        if columns:
-            return AlignedToken("", columns[0].table, columns[0].column, "val" if kind == "val" else "col")
     tables = read_link(schema, (entity,), ()).tables
-    if tables:
+    columns = read_link(schema, (), (entity,)).columns
+    if tables and (kind == "tbl" or not columns):
         return AlignedToken("", tables[0], "", "tbl")
-    if kind == "tbl" and (columns := read_link(schema, (), (entity,)).columns):
-        return AlignedToken("", columns[0].table, columns[0].column, "col")
+    if columns:
+        return AlignedToken("", columns[0].table, columns[0].column, "val" if kind == "val" else "col")
     return None
 
 
@@ -260,11 +263,9 @@ async def entity_linking(
 
     The backbone sees the tables of the SQL only; without a SQL, all tables. Tokens that it leaves unlinked are then
     compared with the names of the full schema, so that a table which the SQL misses can be found; with the names
-    "unlisted", only those that the reply does not list. A demonstration of an unknown database is not shown.
-
-    Returns:
-        The alignment. Entities that the schema does not have are dropped and noted. After an unreadable reply all
-        links come from the names; a note says so.
+    "unlisted", only those that the reply does not list. A demonstration of an unknown database is not shown. Entities
+    that the schema does not have are dropped and noted. After an unreadable reply all links come from the names; a note
+    says so.
     """
     used = used_elements(sql, view.schema) if sql else Elements((), ())
     shown = view.limited_to(used.tables)

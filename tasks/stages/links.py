@@ -137,19 +137,19 @@ def _find_column(schema: Schema, reply_name: str, linked_tables: Iterable[Table]
     # with and without the quotes around it.
     for text in spellings(reply_name):
         for position, character in enumerate(text):
-            if character == "." and (table := _find_table(schema, text[:position])):
-                for name in _matching(table, text[position + 1 :]):
-                    return name
+            table = _find_table(schema, text[:position]) if character == "." else None
+            if table and (column := _column_in(table, text[position + 1 :])):
+                return column
         for tables in (linked_tables, schema.tables):
-            alone = {name for table in tables for name in _matching(table, text)}
+            alone = {column for table in tables if (column := _column_in(table, text))}
             if len(alone) == 1:
                 return alone.pop()
     return None
 
 
-def _matching(table: Table, reply_name: str) -> Iterator[ColumnName]:
+def _column_in(table: Table, reply_name: str) -> ColumnName | None:
     for name in spellings(reply_name):
         for column in table.columns:
             if column.name.lower() == name.lower():
-                yield ColumnName(table.name, column.name)
-                return
+                return ColumnName(table.name, column.name)
+    return None

@@ -51,7 +51,8 @@ def render(name: str, /, block: str = "user", **variables: Any) -> str:
 
 def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
     """Return the opening messages of the template `name`: its system and its user block."""
-    return tuple(Message(role, render(name, block, **variables)) for role, block in _OPENING)
+    roles: tuple[Role, ...] = ("system", "user")
+    return tuple(Message(role, render(name, role, **variables)) for role in roles)
 
 
 def section(name: str, *arguments: Any) -> str:
@@ -87,9 +88,6 @@ def digests() -> dict[str, str]:
         f"prompts/{name}": hashlib.sha256(source.encode()).hexdigest()[:12]
         for name, source in _sources(_folder()).items()
     }
-
-
-_OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
 
 
 def _folder() -> Path:

@@ -1,11 +1,8 @@
 """The run of one question: how its stages are restored or run, and the records that they leave.
 
-The runner of a question sets the question run, and `tasks.stages.stage` reads it in each call of a stage. It is the
-project's only `ContextVar`, and stands where Prefect keeps its own: Prefect finds the flow run of a task call by a
-context variable, because a task's arguments make its cache key. So do a stage's, and a result must not depend on the
-question run: pipelines, also user-defined ones, call stages with what the result depends on and nothing else. A
-`ContextVar` also reaches stages that a pipeline starts with `asyncio.create_task`, each question having a context of
-its own.
+The runner of a question sets the question run in a `ContextVar`, and `tasks.stages.stage` reads it in each call of a
+stage. It is no argument of stages, since these make the cache key, and a result must not depend on the question run. A
+`ContextVar` also reaches stages that a pipeline starts with `asyncio.create_task`.
 """
 
 from collections import Counter
@@ -31,9 +28,10 @@ class NotExecutable(Exception):  # noqa: N818 - a signal, not an error
     """Signal that a stage would execute SQL on a database of which only the schema is available."""
 
     def __init__(self, stage: str, database_id: str) -> None:
-        super().__init__(f"{stage} needs the database {database_id}, of which only the schema is available")
+        super().__init__(
+            f"{stage} executes SQL, and the database {database_id} is missing (only its schema is known)"
+        )
         self.stage = stage
-        self.database_id = database_id
 
 
 class StageStore(Protocol):
@@ -41,11 +39,9 @@ class StageStore(Protocol):
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
         """Return the persisted result under that key, None when there is none."""
-        ...
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Persist a result under a key; it survives a crash of the process from then on."""
-        ...
 
 
 class StageTaskRuns(Protocol):
@@ -54,11 +50,9 @@ class StageTaskRuns(Protocol):
     @property
     def store(self) -> StageStore:
         """Where results are persisted."""
-        ...
 
     def add_call(self, site: Any) -> AbstractAsyncContextManager[Any, bool]:
         """Have a task run hold the call of a `CallSite`; return the context manager in which to run it."""
-        ...
 
 
 @dataclass

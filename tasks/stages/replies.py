@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from tasks.backbone.metered import NO_SQL, MeteredBackbone
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.core.records import Answer
+from tasks.core.wording import map_texts
 
 
 class StageReply(BaseModel):
@@ -24,7 +25,7 @@ class StageReply(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _writable(cls, value: Any) -> Any:
-        return _without_halves(value)
+        return map_texts(value, lambda text: text.encode("utf-8", "replace").decode())
 
 
 class SqlReply(StageReply):
@@ -91,17 +92,6 @@ class DescriptionsReply(StageReply):
     """A sentence for each column of one table; None where the backbone had nothing to say."""
 
     descriptions: dict[str, str | None]
-
-
-def _without_halves(value: Any) -> Any:
-    """Return plain JSON without lone surrogates, which no store can hold."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_without_halves(inner) for inner in value]
-    if isinstance(value, dict):
-        return {_without_halves(key): _without_halves(inner) for key, inner in value.items()}
-    return value
 
 
 def sql_answer(reply: SqlReply | None, backbone: MeteredBackbone, otherwise: str = NO_SQL) -> Answer:

@@ -21,12 +21,7 @@ from tasks.core.records import (
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.database.schema_text import SchemaView
-from tasks.settings.stages import (
-    AugmentationPart,
-    BackwardLinkSettings,
-    CorrectionTurns,
-    SelectionSettings,
-)
+from tasks.settings.stages import AugmentationPart, BackwardLinkSettings, CorrectionTurns, SelectionSettings
 from tasks.sql.elements import columns_mentioned
 from tasks.sql.same_query import query_key, same_query
 from tasks.stages import prompts
@@ -53,10 +48,8 @@ async def forward_link(
 ) -> Link:
     """Link from the question to the full schema.
 
-    `earlier` is the union of the links so far where this is not the first iteration (the authors' ACL code).
-
-    Returns:
-        What the backbone named and the schema has. An unreadable reply links nothing; a note says so.
+    `earlier` is the union of the links so far where this is not the first iteration (the authors' ACL code). What the
+    schema does not have is dropped and noted. An unreadable reply links nothing; a note says so.
     """
     reply = await backbone.ask_json(
         schema_messages(
@@ -240,11 +233,8 @@ async def binary_selection(
 
     By default, two candidates that are the same query and return rows need no call. Where they fail or return nothing,
     the call may repair them: in the authors' recorded runs on BIRD dev it made 3 of 589 identical pairs right with
-    DeepSeek, none of 697 with GPT-4o, and none wrong.
-
-    Returns:
-        The chosen SQL. A missing candidate leaves the other; an unreadable reply leaves SQL2, and so do two choices
-        that differ with the order of the queries (`both_orders`).
+    DeepSeek, none of 697 with GPT-4o, and none wrong. A missing candidate leaves the other; an unreadable reply leaves
+    SQL2, and so do two choices that differ with the order of the queries (`both_orders`).
     """
     sql1, sql2 = candidates.sql1, candidates.sql2
     if sql1 is None or sql2 is None:
@@ -323,11 +313,8 @@ async def self_correction(
 
     No SQL at all always needs a correction. A reply that repeats a query of the conversation ends it: the model
     insists, for example because an empty result is right. The first turn shows the SQL ("informed") or, as in the
-    authors' first code, neither it nor its error ("blind").
-
-    Returns:
-        The last round's SQL, kept even if it still fails, and its status. A round whose reply cannot be read
-        keeps the SQL of the round before. The conversation keeps the SQL that was read from each reply.
+    authors' first code, neither it nor its error ("blind"). A round whose reply cannot be read keeps the SQL of the
+    round before. The conversation keeps the SQL that was read from each reply.
     """
     few_shot, sql = case.few_shot, case.sql
     result = await runner.run(sql, rows=0) if sql else None

@@ -73,11 +73,7 @@ _WORD_ENDS = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def schema_room(context_tokens: int, reply_tokens: int | None) -> int:
-    """Return how many bytes of text a schema may have in a prompt.
-
-    Args:
-        context_tokens: tokens of the model's context, for prompt and reply together.
-        reply_tokens: limit of the reply's tokens; None: unknown.
+    """Return how many bytes of text a schema may have in a prompt; `context_tokens` are for prompt and reply together.
 
     >>> schema_room(8192, 2048)
     9216

@@ -145,9 +145,8 @@ async def bias_elimination(
 ) -> Elimination:
     """Let the eliminator, with greedy decoding, repeat the preliminary SQL or write a better one.
 
-    Returns:
-        The SQL that goes on. The preliminary one is kept, with a note, when the eliminator refuses the request (a
-        prompt too long, say), is cut off, or writes no SQL.
+    The preliminary one is kept, with a note, when the eliminator refuses the request (a prompt too long, say), is cut
+    off, or writes no SQL.
     """
     execution = await runner.run(sql, rows=settings.rows_shown)
     text = elimination_prompt(question, view, sql, execution, settings.rows_shown)
@@ -211,11 +210,8 @@ async def execution_adjustment(
     """While the SQL fails to execute, ask why, and then for another one; both see every SQL that has failed so far.
 
     A result without rows is no failure; no SQL at all is one. A SQL that comes a second time is not shown a second
-    time: its place in the memory says how often it was given, and it needs no second reflection.
-
-    Returns:
-        The last SQL and its status: neither "ok" nor "empty" means that it still fails. A round whose reply cannot
-        be read keeps the SQL of the round before.
+    time: its place in the memory says how often it was given, and it needs no second reflection. A round whose reply
+    cannot be read keeps the SQL of the round before.
     """
     result = await runner.run(sql, rows=0) if sql else None
     before = outcome_of(result)

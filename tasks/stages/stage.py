@@ -3,15 +3,8 @@
     @stage(prompts=("forward_link",))
     async def forward_link(question: Question, view: SchemaView, ..., backbone: MeteredBackbone) -> Link: ...
 
-A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
-
-1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.stages.stage`);
-2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
-3. otherwise the function runs in a task run of Prefect's named `forward_link · superhero · 717`, or
-   `forward_link · 12 questions` if several calls share one (`flows.prefect.stage_task_runs`); it is retried on
-   transient errors only, and its result is persisted under the key before it is used.
-
-What happens around a call is decided by the question's `QuestionRun`, which a flow sets for each question.
+A pipeline awaits `forward_link(...)` and gets a `Link`. What happens around a call (`Stage.__call__`) is decided by the
+question's `QuestionRun`, which a flow sets for each question.
 
 One rule decides what each argument contributes to the key: an argument either has an identity of its own, or is plain
 data and contributes all of it. Nothing can be forgotten, and no client object, path or secret can get in: anything else
@@ -49,11 +42,7 @@ _PLAIN = frozenset((type(None), str, int, float, bool))
 
 @singledispatch
 def identity(value: Any) -> Any:
-    """Return plain JSON that identifies an argument: equal arguments, equal JSON.
-
-    Raises:
-        TypeError: for a value whose identity is not defined.
-    """
+    """Return plain JSON that identifies an argument: equal arguments, equal JSON; TypeError if none is defined."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Mapping):
@@ -259,7 +248,6 @@ class Stage(Generic[P, T]):
 
 
 def _plain_result(value: Any, meter: MeteredBackbone | None, seconds: float, owner: str) -> dict[str, Any]:
-    """Return a `StageResult` as plain JSON."""
     spent = meter.spent if meter else {}
     result = StageResult(value, seconds=round(seconds, 6), made_by=owner, **spent)
     plain: dict[str, Any] = to_jsonable_python(result)
@@ -285,12 +273,9 @@ def stage(
 ) -> Callable[[Callable[P, Awaitable[T]]], Stage[P, T]]:
     """Turn a module-level async function into a stage.
 
-    A result is restored only as long as the function's code is the same, its docstring apart, and its prompts are.
-
-    Args:
-        version: raise it when something that the function calls changes what it returns: Prefect's TASK_SOURCE sees
-            the function alone, too, and most of what a stage does is in functions that it shares with others.
-        prompts: names of the prompt templates it renders.
+    A result is restored only as long as the function's code, its docstring apart, and the templates that it renders,
+    `prompts`, are the same. Raise `version` when something that the function calls changes what it returns: most of
+    what a stage does is in functions that it shares with others.
 
     The function's return type must be one that pydantic can read back from JSON. Its arguments must all have an
     identity (`tasks.stages.stage.identity`); one named `backbone` is metered.

@@ -3,8 +3,15 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from tasks.core.dac_records import Entities, Feedback, RevisionRequest, Sample
-from tasks.core.records import ColumnName, Demonstration, Question
+from tasks.core.records import (
+    ColumnName,
+    Demonstration,
+    Entities,
+    Feedback,
+    Question,
+    RevisionRequest,
+    Sample,
+)
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration, ground

@@ -161,7 +161,6 @@ class BatchBackbone:
     # Collect and submit
 
     async def _wait_for_submission(self, key: str, request: Request) -> None:
-        """Wait until a request is in a batch."""
         queued = self._queue.setdefault(key, _Queued(request, self._future()))
         self._arrived.set()
         if self._collecting is None or self._collecting.done():

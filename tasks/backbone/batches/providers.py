@@ -66,9 +66,7 @@ class BatchProvider:
     async def find(self, kept: KeptBatch, others: Collection[str]) -> str | None:
         """Return the id of a batch that was submitted, or was about to be; None if the provider does not have it.
 
-        Args:
-            kept: what is known of the batch.
-            others: ids of batches that are not this one.
+        `others` are ids of batches that are not this one.
         """
 
     @abstractmethod
@@ -188,12 +186,9 @@ class OpenAIBatches(BatchProvider):
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         response = part(line, "response")
         status = response.get("status_code")
-        # a request that was never sent to the model may have the status 0 and no body
-        return (
-            HttpAnswer(status, {}, json.dumps(response.get("body")))
-            if isinstance(status, int) and status
-            else None
-        )
+        if not isinstance(status, int) or not status:  # 0 of a request that was never sent to the model
+            return None
+        return HttpAnswer(status, {}, json.dumps(response.get("body")))
 
 
 class AnthropicBatches(BatchProvider):

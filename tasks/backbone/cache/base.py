@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator
 
 from tasks.backbone.batches.store import BatchStore, insert_new, reason_of
 from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, Rows, entry_of, reply_of, rows_of
@@ -30,12 +30,8 @@ class ReplyText(TypeDecorator[str]):
     PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
     """
 
-    impl = sa.Text
+    impl = sa.Text().with_variant(BYTEA(), "postgresql")
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
-        """Return the column's type."""
-        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else sa.Text())
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
         """Return the stored form of a text."""
@@ -120,7 +116,6 @@ class ReplyCache(ABC):
     """
 
     def __init__(self, location: str, engine: sa.Engine) -> None:
-        """Create the tables where they are missing."""
         self.location = location  # its file, or its address without a password
         self._engine = engine
         # to read without transactions
@@ -130,9 +125,8 @@ class ReplyCache(ABC):
         self._unsaved: dict[str, Rows] = {}  # replies that are not in the database yet, by key
         self._warned = False
         self._unwritable = ""  # why no reply can be saved any more; "" as long as one can
-        self._stops: list[
-            Callable[[], object]
-        ] = []  # functions that end the run, called when no reply can be saved
+        # functions that end the run, called when no reply can be saved
+        self._stops: list[Callable[[], object]] = []
         try:
             self._prepare()
         except DBAPIError as error:

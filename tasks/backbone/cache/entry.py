@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tasks.backbone.protocol import TOOL_CALLS, Reply, Request, stored_request, stored_text, with_calls
+from tasks.backbone.protocol import TOOL_CALLS, Reply, Request, read_calls, stored_request, stored_text
 from tasks.core.outcome import Call, Usage
 
 LENGTH = "length"
@@ -110,8 +110,9 @@ def reply_of(row: Mapping[str, Any]) -> Reply:
     copied = {name: row[name] for name in _COPIED}
     usage = Usage(**{name: row[f"{name}_tokens"] for name in _USAGE})
     call = Call(request=row["key"], usage=usage, cached=False, **copied)
-    reply = Reply(_text(row), call, truncated=LENGTH in row["finish"])
-    return with_calls(reply) if row["finish"].startswith(TOOL_CALLS) else reply
+    stored = _text(row)
+    text, calls = read_calls(stored) if row["finish"].startswith(TOOL_CALLS) else (stored, ())
+    return Reply(text, call, truncated=LENGTH in row["finish"], calls=calls)
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -32,7 +32,6 @@ class Reserve:
     """Bytes of a disk that are kept free until `release`, or until the process ends, however it ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the bytes."""
         self._file: IO[bytes] | None = None
         try:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the reserve is held

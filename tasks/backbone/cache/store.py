@@ -169,9 +169,7 @@ class PostgresReplyCache(ReplyCache):
         """Connect, and create the tables if they are missing."""
         address = _address(url)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
-        self._opened = (
-            False  # until then, an error means that the address or the rights of its role are wrong
-        )
+        self._opened = False  # until then, an error is about the address or the rights of its role
         # Without parameters, which may hold another password.
         public = address.set(drivername="postgresql", query={}).set(password=None)
         super().__init__(public.render_as_string(), _postgres_engine(address))

@@ -47,9 +47,8 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body["seed"] = settings.seed + request.sample
     if settings.reasoning_effort is not None:
         body["reasoning_effort"] = settings.reasoning_effort
-    limit = settings.max_tokens or settings.max_completion_tokens
-    if limit is not None:
-        body[_limit_field(settings)] = limit
+    if settings.reply_tokens is not None:
+        body[_limit_field(settings)] = settings.reply_tokens
     if request.tools:
         body["tools"] = [{"type": "function", "function": wire.function_of(tool)} for tool in request.tools]
     if (reply_format := wire.response_format(request, settings)) is not None:

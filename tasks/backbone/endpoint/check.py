@@ -231,7 +231,6 @@ class EndpointCheck:
         return True
 
     async def _check_sampling(self) -> None:
-        """Check the sampling parameters and the role "system"."""
         self._add("temperature", await self._ask(HELLO, temperature=0.0))
         if "seed" in self._format.takes:
             self._add("seed", await self._ask(HELLO, seed=7))
@@ -251,8 +250,7 @@ class EndpointCheck:
             answer = await self._ask(text, schema=schema, response_mode=mode)
             if isinstance(answer, Refusal):
                 self._add(mode, answer)
-                continue
-            if _fits(answer.text, mode, reply_type):
+            elif _fits(answer.text, mode, reply_type):
                 self.report.add(mode, True)
             elif answer.truncated:
                 self.report.add(mode, True, "accepted; the reply was cut off")
@@ -307,7 +305,6 @@ class EndpointCheck:
         self.report.add("price", priced, "" if priced else "set prices to know what a run costs")
 
     def _report_bill(self) -> None:
-        """Report the tokens and the cost of all answers."""
         report = self.report
         prices = prices_for(self._settings)
         calls = [answer.call for answer in self._answers]

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tasks.backbone.endpoint.wire import part
+
 Kind = Literal[
     "rate_limit", "capacity", "server", "connection", "timeout", "garbled", "quota", "access", "settings", "request",
 ]  # fmt: skip
@@ -162,10 +164,9 @@ def refusal_of(
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
-    details = error.get("details")
-    reason = details.get("error_code") if isinstance(details, dict) else None
+    reason = part(error, "details").get("error_code")
     codes = {str(error.get("code")), str(error.get("type")), str(reason)}
-    text = _message(error, body)
+    text = " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
     short_text = text if len(text) <= 300 else f"{text[:297]}..."
     shown_status = f"{status}" if code in ("", str(status)) else f"{status} {code}"
     message = f"HTTP {shown_status}: {short_text}"
@@ -373,22 +374,13 @@ def _error_of(body: str) -> dict[str, Any]:
 
 def _quoted_headers(error: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers that OpenRouter quotes in an error, by their names in small letters."""
-    metadata = error.get("metadata")
-    headers = metadata.get("headers") if isinstance(metadata, dict) else None
-    quoted = headers if isinstance(headers, dict) else {}
-    return {str(name).lower(): str(value) for name, value in quoted.items()}
-
-
-def _message(error: Mapping[str, Any], body: str) -> str:
-    """Return the message of an error on one line."""
-    return " ".join(_full_message(error, body)[:MAX_MESSAGE].split())
+    headers = part(part(error, "metadata"), "headers")
+    return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
 def _full_message(error: Mapping[str, Any], body: str) -> str:
     """Return the message of an error; a gateway's, and that of the endpoint behind it."""
     title = _TITLE.search(body) if not error else None
     text = str(error.get("message") or error.get("detail") or (title and title[1]) or body)
-    metadata = error.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("raw"):
-        text = f"{text}: {metadata['raw']}"
-    return text
+    quoted = part(error, "metadata").get("raw")
+    return f"{text}: {quoted}" if quoted else text

@@ -23,7 +23,7 @@ from tasks.backbone.offline.prompt import (
     sections_of,
 )
 from tasks.backbone.offline.reading import Reader
-from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.protocol import Message, Reply, Request, json_object, request_key
 from tasks.backbone.replies.json_text import fenced
 from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.core.records import ColumnName
@@ -249,11 +249,8 @@ def _executed_calls(messages: Sequence[Message]) -> list[ToolCall]:
 
 
 def _sql_of_call(call: ToolCall) -> str:
-    try:
-        content = json.loads(call.arguments)
-    except ValueError:
-        return call.arguments.strip()
-    return str(content.get("sql", "")) if isinstance(content, dict) else ""
+    content = json_object(call.arguments)
+    return call.arguments.strip() if content is None else str(content.get("sql", ""))
 
 
 def _tool_call(name: str, **arguments: object) -> ToolCall:

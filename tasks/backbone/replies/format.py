@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -168,18 +168,12 @@ def read_reply(text: str, reply_type: type[T]) -> Reading[T | None]:
     )
 
 
-class _Fit(NamedTuple, Generic[T]):
-    value: T
-    path: str  # in which way it was read
-    from_list: bool
-
-
 def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits.
 
     The first fit decides on that way: on its path, and on whether it was read from an object or from a list.
     """
-    fits: list[_Fit[T]] = []
+    fits: list[tuple[tuple[str, bool], T]] = []  # each with its path, and whether it was read from a list
     for reading in parsed:
         if reading.value is None or _is_bracketed(reading, reply_type):
             continue
@@ -190,14 +184,15 @@ def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T
         sql = getattr(value, "sql", None)
         is_cut_off = reading.path == "repaired" and isinstance(sql, str) and is_unfinished(sql)
         if value is not None and not is_cut_off:
-            fits.append(_Fit(value, reading.path, isinstance(reading.value, list)))
+            fits.append(((reading.path, isinstance(reading.value, list)), value))
     if not fits:
         return None
-    first = fits[0]
-    values = [fit.value for fit in fits if fit.path == first.path and fit.from_list == first.from_list]
+    first_way = fits[0][0]
+    values = [value for way, value in fits if way == first_way]
     distinct = sum(value not in values[:index] for index, value in enumerate(values))
     reason = f"{distinct} objects fit, the last one was read" if distinct > 1 else ""
-    return Reading(values[-1], first.path, "broken JSON, repaired" if first.path == "repaired" else reason)
+    path = first_way[0]
+    return Reading(values[-1], path, "broken JSON, repaired" if path == "repaired" else reason)
 
 
 def _validated(value: Value, reply_type: type[T]) -> T | None:

@@ -56,19 +56,16 @@ def read_json(text: str) -> Reading[Value | None]:
 def readings(text: str) -> Iterator[Reading[Value]]:
     """Yield every object or list in a reply, the most reliable reading first."""
     text = without_thoughts(text)[:MAX_CHARACTERS].strip()
-    value = _loaded(text)
-    if value is not None:
+    if (value := _loaded(text)) is not None:
         yield Reading(value, "json")
         return
     fences = [content.strip() for _, content in fenced(text)]
     for content in fences:
-        value = _loaded(content)
-        if value is not None:
+        if (value := _loaded(content)) is not None:
             yield Reading(value, "fenced")
     spans = sorted(_spans(text), key=lambda span: span[0] != "{")  # objects before lists
     for span in spans:
-        value = _loaded(span)
-        if value is not None:
+        if (value := _loaded(span)) is not None:
             yield Reading(value, "text")
     begun = [content for content in fences if content.startswith(("{", "["))]
     for broken in (*begun, *spans):
@@ -186,8 +183,7 @@ def reply_schema(reply_type: type[BaseModel]) -> dict[str, Any]:
     Structured outputs (OpenAI's `strict: true`) take only such objects. An open map (`dict[str, str]`) stays
     open, and makes the schema one that cannot be strict. The result is shared: do not change it.
     """
-    schema = _tidy(reply_type.model_json_schema())
-    assert isinstance(schema, dict)
+    schema: dict[str, Any] = _tidy(reply_type.model_json_schema())
     return schema
 
 

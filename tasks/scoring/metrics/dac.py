@@ -7,9 +7,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from tasks.core.dac_records import CANDIDATE, Alignment, Entities, ParsedSkeleton, Revision
 from tasks.core.outcome import split_label
-from tasks.core.records import Correction, Elimination
+from tasks.core.records import (
+    DAC_STEP,
+    Alignment,
+    Correction,
+    Elimination,
+    Entities,
+    ParsedSkeleton,
+    Revision,
+)
 from tasks.core.wording import counted, counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
@@ -147,7 +154,7 @@ def _right_skeleton(row: _Row) -> bool:
 def _first_correction(score: QuestionScore) -> int | None:
     """Return the index of the first candidate of the correction; None where it was not reached."""
     names = [candidate.stage.partition("_")[2] for candidate in score.outcome.candidates]
-    return next((number for number, name in enumerate(names) if name.startswith(CANDIDATE)), None)
+    return next((number for number, name in enumerate(names) if name.startswith(DAC_STEP)), None)
 
 
 def _before(row: _Row, rule: str) -> _Answer:

@@ -8,10 +8,9 @@ import pytest
 
 from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import Context, PipelineRecord
-from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord
-from tasks.core.records import ColumnName, Question
+from tasks.core.records import ColumnName, Entities, Oracle, ParsedSkeleton, Question
 from tasks.settings.pipeline import FewShotSettings
 from tasks.settings.stages import DacCorrectionSettings
 from tasks.stages.question_run import QuestionRun, in_question_run

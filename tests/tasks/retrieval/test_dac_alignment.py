@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.core.dac_records import AlignedToken
-from tasks.core.records import Demonstration
+from tasks.core.records import AlignedToken, Demonstration
 from tasks.database.schema import Column, Schema, Table
 from tasks.retrieval.alignment import (
     QuestionLinks,

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from pydantic_core import to_jsonable_python
 
-from tasks.core.dac_records import Alignment, Entities, Oracle, ParsedSkeleton, Revision
 from tasks.core.outcome import Candidate, Outcome, StageRecord
-from tasks.core.records import ColumnName, Correction, Elimination, Question
+from tasks.core.records import (
+    Alignment,
+    ColumnName,
+    Correction,
+    Elimination,
+    Entities,
+    Oracle,
+    ParsedSkeleton,
+    Question,
+    Revision,
+)
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.linking import make_oracle
 from tasks.scoring.metric import METRICS, ScoredRun

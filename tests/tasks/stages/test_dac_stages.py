@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.backbone.replies.format import read_reply
-from tasks.core.dac_records import AlignedToken, Entities, Feedback
-from tasks.core.records import ColumnName, Question
+from tasks.core.records import AlignedToken, ColumnName, Entities, Feedback, Question
 from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
