@@ -61,8 +61,8 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
     as Spider's test-suite evaluation does."""
     efficiency: bool = False
     """Also measure the run time of correct answers: VES, R-VES and ves_steps."""
-    trials: Annotated[int, Ge(1)] = 3
-    """Number of time measurements of --efficiency, which show the spread."""
+    trials: Annotated[int | None, Ge(1)] = None
+    """Number of time measurements of --efficiency, which show the spread. [default: 3]"""
     soft_f1: bool = False
     """Also compute soft-F1 (BIRD mini-dev)."""
     linking: Path | None = None
@@ -88,6 +88,7 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
     def settings(self) -> "ScoreSettings":
         """Return the settings of the options."""
         from flows.evaluate.score import ScoreSettings, read_rules
+        from flows.evaluate.scorer import TRIALS
         from tasks.benchmarks.predictions.formats import ReadingOptions
         from tasks.core.errors import ConfigurationError
         from tasks.settings.assemble import benchmark_settings
@@ -101,6 +102,9 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
             raise ConfigurationError("--sql-column, --by-position and --unwrap are for --predictions only.")
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
         benchmark = benchmark_settings(self.benchmark, (*self.overrides, *soft_f1))
+        measured = self.efficiency or benchmark.efficiency
+        if self.trials and not measured:
+            raise ConfigurationError("--trials counts the measurements of --efficiency: give both.")
         return ScoreSettings(
             benchmark=benchmark,
             predictions=file,
@@ -110,6 +114,6 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
             rules=read_rules(self.rules, benchmark.rule),
             selection=self.selection,
             linking=self.linking,
-            trials=self.trials if self.efficiency or benchmark.efficiency else 0,
+            trials=(self.trials or TRIALS) if measured else 0,
             folders=self.folders,
         )

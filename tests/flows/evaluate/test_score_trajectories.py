@@ -178,6 +178,7 @@ def test_mlflow_has_the_curve_as_a_series_and_the_cost_of_two_agents_is_compared
     ([], "Give one of --predictions FILE and --trajectories FILE."),
     (["--predictions", "a.csv", "--trajectories", "b.jsonl"], "Give one of --predictions FILE"),
     (["--trajectories", "b.jsonl", "--by-position"], "are for --predictions only"),
+    (["--predictions", "a.csv", "--trials", "5"], "--trials counts the measurements of --efficiency"),
     (["--trajectories", "absent.jsonl"], "absent.jsonl cannot be read: No such file or directory."),
 ])  # fmt: skip
 def test_the_options_that_do_not_fit_are_refused(arguments: list[str], message: str) -> None:
