@@ -65,7 +65,6 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _degraded(record: RunRecord) -> Iterator[Sentence]:
-    """Yield what degraded stages mean for the score, then each stage."""
     stages, sentences = record.degradation.stages, record.degradation.sentences
     lost = any(stage.without_effect for stage in stages)
     if lost or len(stages) > 1:  # of one stage, its own sentence has the number
@@ -119,11 +118,15 @@ def score_sentence(record: RunRecord) -> Sentence:
 
 def _head(record: RunRecord) -> Iterator[Block]:
     labels = labels_in_words(record.tags)
-    state = "" if record.status == "complete" else f", {record.status}"
     started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
     described = cut(f", {labels}", LINE - len(started)) if labels else ""
-    yield Sentence((started, Span(state, "doubt"), Span(described, "quiet")))
-    yield from (Sentence(cut(text, LINE), "note") for text in _changed(record))
+    yield Sentence((started, _state(record), Span(described, "quiet")))
+    if changed := record.tags.get("changed"):
+        yield Sentence(cut(f"differs from the defaults: {changed}", LINE), "note")
+
+
+def _state(record: RunRecord) -> Span:
+    return Span("" if record.status == "complete" else f", {record.status}", "doubt")
 
 
 def _score(record: RunRecord) -> Iterator[Block]:
@@ -185,7 +188,6 @@ def _row_of(group: Sequence[StageScore]) -> tuple[Inline, ...]:
 
 
 def _turns(record: RunRecord) -> Iterator[Block]:
-    """Yield what stopping an agent earlier would give, and what its tool calls came to."""
     if turns := record.metrics.get("turns"):
         yield Sentence("")
         yield from (Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
@@ -245,17 +247,9 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
     return "; ".join(parts)
 
 
-def _changed(record: RunRecord) -> Iterator[str]:
-    if changed := record.tags.get("changed"):
-        yield f"differs from the defaults: {changed}"
-
-
 def cut(text: str, width: int) -> str:
     """Return a text of at most so many characters, the last of which says that it goes on."""
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-_LABELS = {"name", "note", "changed"}  # tags that the heading shows
 
 
 def run_document(
@@ -302,14 +296,15 @@ def _details(
 
 
 def _document_head(record: RunRecord) -> Iterator[Block]:
-    state = "" if record.status == "complete" else f", {record.status}"
     yield Sentence(f"run {record.run_id}")
-    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
+    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", _state(record)))
     if labels := labels_in_words(record.tags):
         yield Sentence(labels, "note")
-    if own_tags := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
-        yield Bullets(tuple(f"{name}: {text}" for name, text in own_tags.items()), "note")
-    yield from (Sentence(text, "note") for text in _changed(record))
+    own_tags = RESERVED_TAGS - {"name", "note", "changed"}  # without those that other lines show
+    if lines := [f"{name}: {text}" for name, text in record.tags.items() if name in own_tags]:
+        yield Bullets(tuple(lines), "note")
+    if changed := record.tags.get("changed"):
+        yield Sentence(f"differs from the defaults: {changed}", "note")
     yield score_sentence(record)
     yield from variant_sentences(record)
     for sentence in record.translations:

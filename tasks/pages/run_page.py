@@ -275,7 +275,6 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _summary_cards(view: RunView, links: Links) -> Cards:
-    """Return the cards at the top of the page: the comparison with the previous run, wrong answers, cost, commands."""
     record, comparison = view.record, links.before
     better = list(compared_sentences(comparison)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")

@@ -172,7 +172,6 @@ def record_of(
 
 
 def _costs(rows: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return the whole bill, and that of each stage."""
     records = [record for row in rows for record in row.outcome.stages]
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in records:
@@ -182,7 +181,6 @@ def _costs(rows: Sequence[QuestionScore]) -> dict[str, Any]:
 
 
 def _failures(run: RunRecord, rows: Sequence[QuestionScore], fatal: str) -> dict[str, Any]:
-    """Return what is known of the scored questions without a SQL."""
     unanswered = [row for row in rows if row.executable and row.outcome.sql is None]
     failures = [row.outcome.failure for row in unanswered]
     messages = _failure_messages(rows, fatal)

@@ -89,7 +89,6 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
 def _compare_two(
     a: RunRecord, b: RunRecord, rule: str, confidence: float, margin: float | None
 ) -> Comparison:
-    """Compare two single runs, question by question; they are also compared by parts, stages, metrics and variants."""
     scored_b = b.scored_rows
     pairs = [
         Pair(row, scored_b[id_], is_right(row.final, rule), is_right(scored_b[id_].final, rule))
@@ -425,7 +424,6 @@ def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
 
 
 def _shorten_commit(commit: str | None) -> str | None:
-    """Return the beginning of a commit's hash, and whether it was changed."""
     if commit is None:
         return None
     digest, dash, dirty = commit.partition("-")

@@ -193,7 +193,6 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
 
 
 def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
-    """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
     latest: dict[tuple[str, str, str], BoardRow] = {}
     for row in newest_first:
         latest.setdefault((row.run.backbone, row.run.pipeline, row.changed), row)

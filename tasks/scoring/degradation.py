@@ -67,7 +67,6 @@ class Degradation:
     sentences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Compute the share and the sentences."""
         object.__setattr__(self, "share", self.affected / self.questions if self.questions else None)
         object.__setattr__(self, "sentences", self._sentences())
 

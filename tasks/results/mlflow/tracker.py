@@ -185,7 +185,6 @@ class Tracker:
         return self._run
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
-        """Create the run unless it is there, and log its parameters and dataset."""
         if self._tracked.run_id is None:
             self._create(client, package)
         from mlflow.entities import Param
@@ -246,7 +245,6 @@ def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, str]) -> None:
-    """Name the questions as the run's dataset; its digest is the start of the file's sha256."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
@@ -350,7 +348,6 @@ def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
 
 
 def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowClient") -> None:
-    """Write differences and verdicts, by the id of the run in MLflow."""
     from mlflow.entities import Metric, RunTag
 
     now = int(time.time() * 1000)

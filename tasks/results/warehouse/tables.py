@@ -142,7 +142,6 @@ def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 
 
 def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
-    """Read the score of a question from its row, and those of its candidates, stages and calls."""
     names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
     outcome = {
         "candidates": [candidate for candidate in candidates if candidate["reached"]],

@@ -1,9 +1,7 @@
 """Candidates: what k of them are worth, what they cost, and how well one is selected.
 
-What k of n candidates of a question come to: pass@k and majority@k, each over all choices of k.
-
-Both are exact expectations over the subsets of k candidates, every subset as likely as any other, so that n candidates
-estimate any smaller number without bias and without drawing.
+pass@k and majority@k are exact expectations over the subsets of k candidates, every subset as likely as any other, so
+that n candidates estimate any smaller number without bias and without drawing.
 """
 
 from collections import Counter
@@ -44,9 +42,7 @@ def pass_at_k(right: Sequence[bool], k: int) -> float:
 
 
 def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
-    """Return the probability that the vote among k candidates chooses a right one.
-
-    `chosen_at_k` gives, for each candidate, in how many of the C(n, k) subsets the vote (`Ballot.winner`) chooses it.
+    """Return the probability that the vote among k candidates (`Ballot.winner`) chooses a right one.
 
     >>> ballot = Ballot(("ok",) * 3, (0, 1, 1))
     >>> majority_at_k(ballot, [True, False, False], 1), majority_at_k(ballot, [True, False, False], 3)
