@@ -187,12 +187,6 @@ def _row_of(group: Sequence[StageScore]) -> tuple[Inline, ...]:
     return (first.name, percent(first), counts(first), (*bar(first), *numbers))
 
 
-def _turns(record: RunRecord) -> Iterator[Block]:
-    if turns := record.metrics.get("turns"):
-        yield Sentence("")
-        yield from (Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
-
-
 def bar(stage: StageScore) -> tuple[str | Span, ...]:
     """Return the questions that a stage kept right, fixed and broke as parts of a bar of `BAR` columns.
 
@@ -278,7 +272,11 @@ def _first_screen(record: RunRecord, compared: Comparison | None, seconds: float
     yield from _problems(record)
     if record.is_finished:
         yield from _waterfall(record)
-        yield from _turns(record)
+        if turns := record.metrics.get("turns"):
+            yield Sentence("")
+            yield from (
+                Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns))
+            )
     yield Sentence("")
     yield Sentence(cost_sentence(record, seconds))
     yield from compared_sentences(compared)

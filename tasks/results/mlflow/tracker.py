@@ -65,7 +65,7 @@ class Tracker:
         self._home = home
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
-        self._run: RunRecord | None = None
+        self._run: RunRecord  # since `start` or `finish`
         self._tracked = Tracked(self.store.printable)
         self._opened = False
         self._on_created: Callable[[str], None] = lambda run_id: None
@@ -99,7 +99,7 @@ class Tracker:
 
         They are not kept for later.
         """
-        return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
+        return log_traces(self.store, self._run, self._tracked, choice, exchanges)
 
     def finish(self, record: RunRecord, completion: Completion = COMPLETE) -> RunRecord:
         """Log metrics, description and artifacts in bulk, close the run, and return its record."""
@@ -146,7 +146,7 @@ class Tracker:
 
         The returned `problem` says why MLflow could not close it; "" if it did.
         """
-        run = self._started()
+        run = self._run
         begun = opening(run)
         ended = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
         package = replace(begun, tags={**begun.tags, **ended})
@@ -178,11 +178,6 @@ class Tracker:
             self._tracked = tracked
         self._send(client, package, "FINISHED")
         drop(file)
-
-    def _started(self) -> RunRecord:
-        if self._run is None:
-            raise RuntimeError("start the tracker before finishing it")
-        return self._run
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
         if self._tracked.run_id is None:

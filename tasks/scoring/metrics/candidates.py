@@ -130,10 +130,6 @@ class CandidateScore:
         """Whether some are right and some wrong."""
         return any(self.right) and not all(self.right)
 
-    def passed(self, k: int) -> float:
-        """Return pass@k of this question."""
-        return pass_at_k(self.right, k)
-
     def voted(self, k: int) -> float:
         """Return majority@k of this question; 0 where it failed before the vote."""
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
@@ -190,7 +186,10 @@ def candidates(run: ScoredRun) -> Measurement | None:
 
 def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     """Return the tables of the metric's object in the summary: by k, and by difficulty."""
-    unit = cost_unit(data)
+    all_candidates = data["curve"][-1]
+    unit = next(
+        (unit for unit in UNITS if all_candidates[unit]), "calls"
+    )  # the first that is known and not 0
     rows = [
         (
             str(point["k"]),
@@ -222,12 +221,6 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def cost_unit(data: Mapping[str, Any]) -> str:
-    """Return the unit of what k candidates cost: money where it is known and there is any, else tokens, else calls."""
-    last = data["curve"][-1]
-    return next((unit for unit in UNITS if last[unit]), "calls")
-
-
 def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> CandidateScore:
     right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
     votes = (record.value for record in row.outcome.stages if record.stage == VOTE and record.value)
@@ -245,7 +238,7 @@ def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings")
     share_of_total = k / setup.n / len(scores)  # of k candidates of one question
     point = {
         "k": k,
-        "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
+        "pass": _with_interval(sum(pass_at_k(score.right, k) for score in scores), len(scores)),
         "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
     }
     for unit in UNITS:
@@ -265,7 +258,7 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     additional costs per question, US dollars per 1,000 questions; None where unknown. `usd_per_1000_and_point` is None
     where nothing is gained, too.
     """
-    differences = [score.selected - score.passed(1) for score in scores]
+    differences = [score.selected - pass_at_k(score.right, 1) for score in scores]
     mean = fmean(differences)
     distinct = Counter(sorted(differences))
     bounds = bootstrap_interval(tuple(distinct), tuple(distinct.values()), CONFIDENCE)
@@ -294,9 +287,9 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
     for grade, group in by_grade(run.scored).items():
         scores_of_group = [scores[row.question.id] for row in group]
         shares = {
-            "pass@1": sum(score.passed(1) for score in scores_of_group),
+            "pass@1": sum(pass_at_k(score.right, 1) for score in scores_of_group),
             f"majority@{n}": sum(score.voted(n) for score in scores_of_group),
-            f"pass@{n}": sum(score.passed(n) for score in scores_of_group),
+            f"pass@{n}": sum(pass_at_k(score.right, n) for score in scores_of_group),
             "selected": sum(score.selected for score in scores_of_group),
         }
         plain = {name: asdict(Ratio(right, len(scores_of_group))) for name, right in shares.items()}
