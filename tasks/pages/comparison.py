@@ -62,7 +62,6 @@ from tasks.settings.choices import labels_in_words
 MAX_SETTINGS = 12
 """Settings that a terminal shows at most."""
 FLIP_FILTERS = {"change": "Change", "database": "Database", "difficulty": "Difficulty"}
-"""Filters of flipped questions."""
 
 
 def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> Table:

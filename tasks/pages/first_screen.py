@@ -163,12 +163,10 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     # successive stages that neither fixed nor broke a question are one group, any other stage is one of its own
     grouped = groupby(enumerate(record.stages), lambda pair: None if _unchanged(pair[1]) else pair[0])
     groups = [[stage for _, stage in group] for _, group in grouped]
+    rows = list(map(_row_of, groups))
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
-        middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
-        rows = [*map(_row_of, groups[: MAX_ROWS - 1]), *middle, _row_of(groups[-1])]
-    else:
-        rows = [*map(_row_of, groups)]
+        rows[MAX_ROWS - 1 : -1] = [(and_more(left_out, 0, noun="stage"), "", "", "")]
     yield Sentence("")
     yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
 

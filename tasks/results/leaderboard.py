@@ -56,7 +56,6 @@ class BoardRow:
 class Board:
     """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule."""
 
-    # benchmark, revision, rule: of the runs
     benchmark: str
     revision: str
     rule: str

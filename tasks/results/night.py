@@ -195,13 +195,11 @@ class NightEntry:
 BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
-"""Fields of a night in a list of nights."""
 MAX_MISSED = 7
 MAX_NAME = 50
 """Characters of a night's name that the name of its file has at most; one may be four bytes."""
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
-"""Characters of a problem that the verdict repeats."""
 _WORST_FIRST: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
 
 

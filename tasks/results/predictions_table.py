@@ -38,7 +38,6 @@ _STATUS_IN_WORDS = {
     "too_large": "wrong, more rows than are allowed",
     "no_answer": "no answer",
 }
-"""Verdicts of answers that could not be compared with the gold, in words."""
 
 
 def table(record: RunRecord) -> str:

@@ -129,6 +129,11 @@ class FolderStore(ABC):
         frees = size * sum(removable.values()) // total if total else 0
         return Holding(self.name, self.path, size, counts, removable, frees)
 
+    def of_paths(self, counted: str, paths: Sequence[Path], old: Sequence[Path]) -> Holding:
+        """Return a holding of files or folders, of which the old ones may be removed."""
+        counts, removable = {counted: len(paths)}, {counted: len(old)}
+        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+
 
 class SqliteStore(FolderStore):
     """A store in a SQLite file."""
@@ -204,10 +209,7 @@ class UsedFiles(FolderStore):
 
     def holding(self, retention: Retention) -> Holding:
         """Count the files."""
-        files = self._files()
-        old = self._unused(retention)
-        counts, removable = {self.counted: len(files)}, {self.counted: len(old)}
-        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+        return self.of_paths(self.counted, self._files(), self._unused(retention))
 
     def remove(self, retention: Retention) -> None:
         """Remove the files that were not used; a process that has one open goes on reading it."""
@@ -262,9 +264,7 @@ class Artifacts(FolderStore):
     def holding(self, retention: Retention) -> Holding:
         """Count the folders."""
         folders = [folder for folder in self.path.glob("*") if folder.is_dir()]
-        old = self._unkept(retention)
-        counts, removable = {"runs": len(folders)}, {"runs": len(old)}
-        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+        return self.of_paths("runs", folders, self._unkept(retention))
 
     def remove(self, retention: Retention) -> None:
         """Remove the folders of runs that are not kept."""

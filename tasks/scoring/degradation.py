@@ -13,7 +13,6 @@ from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.wording import counted, shorten
 
 MAX_MODELS = 3
-"""Names of models that a sentence lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,6 @@ _CARDS = {
         _bar(f"usage/{name}") for name in ("from_scratch_usd", "cost_usd", "calls", "seconds")
     ),
 }
-"""The charts that come first, by section."""
 
 
 _LOG = logging.getLogger(__name__)

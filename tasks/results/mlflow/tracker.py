@@ -85,12 +85,9 @@ class Tracker:
         `on_created` is called with MLflow's id of the run as soon as it exists.
         """
         self._run = run
-        self._opened = False
         self._on_created = on_created
-        self._tracked = Tracked(self.store.printable)
         package = opening(run)
-        problem = attempt(self.store, lambda client: self._open(client, package))
-        if problem:
+        if problem := attempt(self.store, lambda client: self._open(client, package)):
             _LOG.warning("MLflow does not show run %s yet: %s", run.run_id, problem)
         return self._tracked
 
@@ -166,8 +163,7 @@ class Tracker:
         with suppress(Timeout, CrosscheckError), FileLock(self._waiting / ".lock").acquire(blocking=False):
             for file in sorted(self._waiting.glob("*.json")):
                 tracker = Tracker(self._home, self.store)
-                problem = attempt(self.store, partial(tracker._log_kept, file))
-                if problem:
+                if problem := attempt(self.store, partial(tracker._log_kept, file)):
                     _LOG.warning("The run that is kept in %s is not logged yet: %s", file, problem)
                     return
 
