@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-Ending = Literal["FINISHED", "FAILED", "KILLED"]
 COMPLETE = Completion()
 
 
@@ -147,7 +146,7 @@ class Tracker:
         begun = opening(run)
         ended = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
         package = replace(begun, tags={**begun.tags, **ended})
-        ending: Ending = "FAILED" if status == "failed" else "KILLED"
+        ending = "FAILED" if status == "failed" else "KILLED"
         problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
             _LOG.warning("MLflow does not know that run %s has ended (%s): %s", run.run_id, status, problem)
@@ -208,7 +207,7 @@ class Tracker:
         is_taken = (run.label, run.started.date()) in labels
         return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
-    def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
+    def _send(self, client: "MlflowClient", package: Package, ending: str) -> None:
         """Log metrics, tags and files of the run, and close it; create it before if it does not exist."""
         if not self._opened:
             self._open(client, package)
