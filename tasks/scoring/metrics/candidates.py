@@ -125,11 +125,6 @@ class CandidateScore:
     written: Bill  # what writing them cost
     selecting: Bill  # what selecting cost
 
-    @property
-    def disagree(self) -> bool:
-        """Whether some are right and some wrong."""
-        return any(self.right) and not all(self.right)
-
     def voted(self, k: int) -> float:
         """Return majority@k of this question; 0 where it failed before the vote."""
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
@@ -151,7 +146,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
     passed = [Ratio.of(point["pass"]) for point in curve]
     voted = [Ratio.of(point["majority"]) for point in curve]
-    differing = [question for question in questions if question.disagree]
+    differing = [question for question in questions if any(question.right) and not all(question.right)]
     selection = Ratio(sum(question.selected for question in differing), len(differing))
     by_vote = Ratio(sum(question.voted(setup.n) for question in differing), len(differing))
     data = {
