@@ -4,7 +4,9 @@ If MLflow cannot be reached, the run is kept, and logged with the next run that 
 """
 
 import datetime
+import json
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,27 +19,27 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from tasks.core.errors import CrosscheckError
+from tasks.core.files import atomic_write_text
 from tasks.core.registry import described
 from tasks.core.wording import p_value, storable
 from tasks.results.build_record import storable_record
 from tasks.results.compare import compare_with_previous
 from tasks.results.mlflow.experiment import TREND, experiment_name, open_experiment
-from tasks.results.mlflow.package import (
-    MAX_TAG,
-    PAGE,
-    Completion,
-    Package,
-    closing,
-    drop,
-    fetch,
-    in_short,
-    keep,
-    opening,
-)
+from tasks.results.mlflow.package import MAX_TAG, PAGE, Completion, Package, closing, in_short, opening
 from tasks.results.mlflow.store import Store, attempt, check, find_store, is_known
 from tasks.results.mlflow.traces import Exchanges, TraceChoice, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
-from tasks.results.run_record import NIGHT, NOISE, VERDICT, RunHeader, RunRecord, Tracked, Unfinished
+from tasks.results.run_record import (
+    NIGHT,
+    NOISE,
+    VERDICT,
+    RunHeader,
+    RunRecord,
+    Tracked,
+    Unfinished,
+    adapter_of,
+    json_of,
+)
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.letters import pairwise_p_values
 from tasks.scoring.significance import LEVEL
@@ -115,7 +117,8 @@ class Tracker:
         package = closing(record, completion)
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
-            kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
+            kept_file = self._waiting / f"{run.run_id}.json"
+            atomic_write_text(kept_file, json.dumps(json_of(replace(package, tracked=self._tracked))))
             problem = (
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept_file}. The next "
                 f"evaluation logs them, once {self.store.printable} answers."
@@ -167,12 +170,14 @@ class Tracker:
                     return
 
     def _log_kept(self, file: Path, client: "MlflowClient") -> None:
-        package = fetch(file)
+        package: Package = adapter_of(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
         tracked = package.tracked
         if tracked and tracked.run_id and tracked.tracking_uri == self.store.printable:
             self._tracked = tracked
         self._send(client, package, "FINISHED")
-        drop(file)
+        file.unlink(missing_ok=True)
+        if not any(self._waiting.glob("*.json")):
+            shutil.rmtree(self._waiting, ignore_errors=True)
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
         if self._tracked.run_id is None:
