@@ -164,22 +164,17 @@ def closing(record: RunRecord, completion: Completion) -> Package:
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
+    score = record.score
+    range_ = f", {interval(*score.interval)}" if score.interval else ""
     tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
-        "score": score_in_words(record),
+        "score": f"{percent(score)} ({counts(score)}){range_}",
         "mlflow.loggedArtifacts": json.dumps([{"path": PREDICTIONS_FILE, "type": "table"}]),
     }
     if completion.genai_evaluation:
         tags["mlflow.runType"] = "genai_evaluate"
     return Package(record, _dataset(record), _params(record), tags, measures(record), files)
-
-
-def score_in_words(record: RunRecord) -> str:
-    """Return the score of a run with its numerator, denominator and interval, for a column of MLflow's list."""
-    score = record.score
-    range_ = f", {interval(*score.interval)}" if score.interval else ""
-    return f"{percent(score)} ({counts(score)}){range_}"
 
 
 def in_short(record: RunRecord, verdict: str = "") -> str:

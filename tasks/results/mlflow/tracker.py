@@ -26,7 +26,7 @@ from tasks.results.build_record import storable_record
 from tasks.results.compare import compare_with_previous
 from tasks.results.mlflow.experiment import TREND, experiment_name, open_experiment
 from tasks.results.mlflow.package import MAX_TAG, PAGE, Completion, Package, closing, in_short, opening
-from tasks.results.mlflow.store import Store, attempt, check, find_store, is_known
+from tasks.results.mlflow.store import Store, attempt, find_store, is_known
 from tasks.results.mlflow.traces import Exchanges, TraceChoice, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
 from tasks.results.run_record import (
@@ -57,9 +57,9 @@ COMPLETE = Completion()
 class Tracker:
     """Logger of one evaluation to MLflow.
 
-    Call `check` before the first paid call, `start` when the evaluation begins, then `finish` or `abandon`.
-    Only `check` raises: if the server cannot be reached later, `Tracked.problem` of the result holds the reason, the
-    run is kept in the working folder, and the next `finish` that succeeds sends it, too.
+    Call `start` when the evaluation begins, then `finish` or `abandon`. If the server cannot be reached,
+    `Tracked.problem` of the result holds the reason, the run is kept in the working folder, and the next `finish` that
+    succeeds sends it, too.
     """
 
     def __init__(self, home: Home, store: Store | None = None) -> None:
@@ -70,10 +70,6 @@ class Tracker:
         self._tracked = Tracked(self.store.printable)
         self._opened = False
         self._on_created: Callable[[str], None] = lambda run_id: None
-
-    def check(self) -> None:
-        """Open the store."""
-        check(self.store)
 
     def may_start_later(self, run: RunRecord) -> bool:
         """Return whether `start` is known to succeed, so that questions may be asked before it."""
