@@ -32,6 +32,7 @@ from tasks.pages.first_screen import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.store import check, find_store
 from tasks.results.mlflow.tracker import Tracker, keep_record
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord, Unfinished
 from tasks.results.warehouse.runs import Warehouse
@@ -239,9 +240,8 @@ async def _score(
     settings: ScoreSettings, selected: ScoringInput, run: RunRecord, progress: Progress
 ) -> RunRecord:
     """Score the predictions, while MLflow's store is checked; return the record of the run with their scores."""
-    tracker = Tracker(settings.folders.home)
     # takes seconds, during which predictions are scored
-    store = asyncio.create_task(asyncio.to_thread(tracker.check))
+    store = asyncio.create_task(asyncio.to_thread(check, find_store(settings.folders.home)))
     # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
     numbers = count(1)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-"""Templates, styles and scripts of all pages."""
 
 _STEPS = (0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000)
 
@@ -85,7 +84,6 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> "Environment":
-    """Return the environment of all templates, in which every value is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

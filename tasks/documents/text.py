@@ -70,14 +70,10 @@ def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
 
 
 def _marked_html(tokens: Iterable[tuple[str, bool]]) -> Iterator[str]:
-    marking = False
-    for token, mark in tokens:
-        if mark != marking:
-            yield "<mark>" if mark else "</mark>"
-            marking = mark
-        yield f"<b>{token}</b>" if _KEYWORDS.fullmatch(token) else escape(token)
-    if marking:
-        yield "</mark>"
+    for marked, group in groupby(tokens, lambda pair: pair[1]):
+        parts = (f"<b>{token}</b>" if _KEYWORDS.fullmatch(token) else escape(token) for token, _ in group)
+        text = "".join(parts)
+        yield f"<mark>{text}</mark>" if marked else text
 
 
 def _changed(tokens: Sequence[str], others: Sequence[str]) -> list[bool]:

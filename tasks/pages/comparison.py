@@ -62,7 +62,6 @@ from tasks.settings.choices import labels_in_words
 MAX_SETTINGS = 12
 """Settings that a terminal shows at most."""
 FLIP_FILTERS = {"change": "Change", "database": "Database", "difficulty": "Difficulty"}
-"""Filters of flipped questions."""
 
 
 def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> Table:
@@ -154,7 +153,6 @@ def _side_card(side: Side) -> Card:
 
 
 def _bill(sides: Sequence[Side]) -> Table | Sentence:
-    """Return the table of what both runs cost; a sentence if nothing of it is known."""
     if all(side.cost.calls is None for side in sides):
         return Sentence("Cost unknown: the answers of both runs were made elsewhere.", "note")
     headers = (
@@ -355,7 +353,6 @@ def _gate(comparison: Comparison) -> Iterator[Sentence]:
 
 
 def _variants(comparison: Comparison) -> Table:
-    """Return the official scores and their variants: scores by other golds, or without some questions."""
     scores: list[tuple[str, str, Accuracy | None]] = [
         (side.letter, "official", side.ex) for side in (comparison.a, comparison.b)
     ]

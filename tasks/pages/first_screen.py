@@ -65,7 +65,6 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _degraded(record: RunRecord) -> Iterator[Sentence]:
-    """Yield what degraded stages mean for the score, then each stage."""
     stages, sentences = record.degradation.stages, record.degradation.sentences
     lost = any(stage.without_effect for stage in stages)
     if lost or len(stages) > 1:  # of one stage, its own sentence has the number
@@ -119,11 +118,15 @@ def score_sentence(record: RunRecord) -> Sentence:
 
 def _head(record: RunRecord) -> Iterator[Block]:
     labels = labels_in_words(record.tags)
-    state = "" if record.status == "complete" else f", {record.status}"
     started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
     described = cut(f", {labels}", LINE - len(started)) if labels else ""
-    yield Sentence((started, Span(state, "doubt"), Span(described, "quiet")))
-    yield from (Sentence(cut(text, LINE), "note") for text in _changed(record))
+    yield Sentence((started, _state(record), Span(described, "quiet")))
+    if changed := record.tags.get("changed"):
+        yield Sentence(cut(f"differs from the defaults: {changed}", LINE), "note")
+
+
+def _state(record: RunRecord) -> Span:
+    return Span("" if record.status == "complete" else f", {record.status}", "doubt")
 
 
 def _score(record: RunRecord) -> Iterator[Block]:
@@ -160,12 +163,10 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     # successive stages that neither fixed nor broke a question are one group, any other stage is one of its own
     grouped = groupby(enumerate(record.stages), lambda pair: None if _unchanged(pair[1]) else pair[0])
     groups = [[stage for _, stage in group] for _, group in grouped]
+    rows = list(map(_row_of, groups))
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
-        middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
-        rows = [*map(_row_of, groups[: MAX_ROWS - 1]), *middle, _row_of(groups[-1])]
-    else:
-        rows = [*map(_row_of, groups)]
+        rows[MAX_ROWS - 1 : -1] = [(and_more(left_out, 0, noun="stage"), "", "", "")]
     yield Sentence("")
     yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
 
@@ -182,13 +183,6 @@ def _row_of(group: Sequence[StageScore]) -> tuple[Inline, ...]:
     changes: tuple[tuple[int, Tone], ...] = ((first.fixed or 0, "better"), (-(first.broken or 0), "bad"))
     numbers = [Span(f"  {signed(change)}", tone) for change, tone in changes if change]
     return (first.name, percent(first), counts(first), (*bar(first), *numbers))
-
-
-def _turns(record: RunRecord) -> Iterator[Block]:
-    """Yield what stopping an agent earlier would give, and what its tool calls came to."""
-    if turns := record.metrics.get("turns"):
-        yield Sentence("")
-        yield from (Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
 
 
 def bar(stage: StageScore) -> tuple[str | Span, ...]:
@@ -245,17 +239,9 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
     return "; ".join(parts)
 
 
-def _changed(record: RunRecord) -> Iterator[str]:
-    if changed := record.tags.get("changed"):
-        yield f"differs from the defaults: {changed}"
-
-
 def cut(text: str, width: int) -> str:
     """Return a text of at most so many characters, the last of which says that it goes on."""
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-_LABELS = {"name", "note", "changed"}  # tags that the heading shows
 
 
 def run_document(
@@ -284,7 +270,11 @@ def _first_screen(record: RunRecord, compared: Comparison | None, seconds: float
     yield from _problems(record)
     if record.is_finished:
         yield from _waterfall(record)
-        yield from _turns(record)
+        if turns := record.metrics.get("turns"):
+            yield Sentence("")
+            yield from (
+                Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns))
+            )
     yield Sentence("")
     yield Sentence(cost_sentence(record, seconds))
     yield from compared_sentences(compared)
@@ -302,14 +292,15 @@ def _details(
 
 
 def _document_head(record: RunRecord) -> Iterator[Block]:
-    state = "" if record.status == "complete" else f", {record.status}"
     yield Sentence(f"run {record.run_id}")
-    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
+    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", _state(record)))
     if labels := labels_in_words(record.tags):
         yield Sentence(labels, "note")
-    if own_tags := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
-        yield Bullets(tuple(f"{name}: {text}" for name, text in own_tags.items()), "note")
-    yield from (Sentence(text, "note") for text in _changed(record))
+    own_tags = RESERVED_TAGS - {"name", "note", "changed"}  # without those that other lines show
+    if lines := [f"{name}: {text}" for name, text in record.tags.items() if name in own_tags]:
+        yield Bullets(tuple(lines), "note")
+    if changed := record.tags.get("changed"):
+        yield Sentence(f"differs from the defaults: {changed}", "note")
     yield score_sentence(record)
     yield from variant_sentences(record)
     for sentence in record.translations:

@@ -82,7 +82,6 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
 
 
 def _best_in_words(board: Board) -> str:
-    """Return which runs have the best score, and how many others do not differ significantly from it."""
     best = [row for row in board.ranked if row.rank == 1]
     also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
     close = sum(letters_overlap(best[0].letters, row.letters) for row in board.ranked[len(best) :])
@@ -190,17 +189,12 @@ def _unranked_line(row: BoardRow, page: str) -> Inline:
 Address = Callable[[RunHeader], str]
 
 
-def no_address(_run: RunHeader) -> str:
-    """Return "": there is no page."""
-    return ""
-
-
 def runs_table(
     runs: Sequence[RunHeader],
     limit: int,
     *,
-    page_of: Address = no_address,
-    comparison_of: Address = no_address,
+    page_of: Address = lambda run: "",
+    comparison_of: Address = lambda run: "",
     more: str = "",
 ) -> Table:
     """Return the table of the latest runs, given newest first; `more`: how to see the others.

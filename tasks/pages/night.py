@@ -162,10 +162,7 @@ def costs_table(night: Night) -> Table:
                  money(cost.from_scratch_usd), money(night.forecast_usd))  # fmt: skip
         rows += [None, (*total, *[""] * (len(headers) - len(total)))]
     remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
-    if saved := words.saved(night.cost):
-        remark = f"{remark} {saved}."
-    if earlier := words.earlier(night):
-        remark = f"{remark} {earlier}."
+    remark += "".join(f" {note}." for note in words.notes_on_money(night))
     return Table("Cost and failures", headers, tuple(rows), remark, keep=4, wide=True)
 
 
@@ -230,7 +227,6 @@ def nights_table(nights: Sequence[Night]) -> Table:
 
 
 def _summary_cards(night: Night, board: str) -> Cards:
-    """Return what broke, what it cost and what to do; the scores are in their table."""
     broken = [
         Sentence((
             Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{position}"),
@@ -262,8 +258,7 @@ def _summary_cards(night: Night, board: str) -> Cards:
             (
                 Sentence(spent),
                 Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note"),
-                *((Sentence(saved, "note"),) if (saved := words.saved(cost)) else ()),
-                *((Sentence(earlier, "note"),) if (earlier := words.earlier(night)) else ()),
+                *(Sentence(note, "note") for note in words.notes_on_money(night)),
             ),
         ),
         Card("Next", tuple(todo), wide=True),
@@ -304,7 +299,6 @@ def _remarks(night: Night) -> Iterator[Block]:
 
 
 def _changed_questions(detail: Detail) -> Iterator[Block]:
-    """Yield which questions changed, for a terminal and Markdown."""
     entry = detail.entry
     comparison = entry.comparison
     if not comparison or not comparison.differing:

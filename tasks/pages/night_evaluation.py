@@ -41,7 +41,7 @@ from tasks.pages.comparison import FLIP_FILTERS, question_item, settings_table
 from tasks.pages.scores import in_words
 from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdict, Past
 from tasks.results.night_baseline import Detail
-from tasks.scoring.cost import Cost
+from tasks.results.run_record import RunRecord
 from tasks.scoring.scores import CONFIDENCE
 from tasks.settings.choices import QuestionSelection
 
@@ -238,15 +238,17 @@ def paid(night: Night) -> str:
     return money(night.paid_usd)
 
 
-def saved(cost: Cost) -> str:
-    """Return the list price of the paid calls and what was saved, as a clause; "" if nothing was."""
+def notes_on_money(night: Night) -> list[str]:
+    """Return what was saved of the list price, and what other runs under the night's name paid; neither if nothing."""
+    cost = night.cost
     parts = (
         ("the provider's prompt cache", cost.prompt_cache_usd),
         ("the tier", cost.tier_usd),
         ("the reply cache", cost.reply_cache_usd),
     )
     savings = [f"{money(usd)} saved by {source}" for source, usd in parts if usd]
-    return "; ".join([f"List price {money(cost.list_usd)}", *savings]) if savings else ""
+    saved = "; ".join([f"List price {money(cost.list_usd)}", *savings]) if savings else ""
+    return [note for note in (saved, earlier(night)) if note]
 
 
 MAX_BROKEN, MAX_FIXED, MAX_UNANSWERED = 20, 10, 10
@@ -335,45 +337,65 @@ def _runs(entry: NightEntry) -> Inline:
 
 def _panels(detail: Detail) -> Iterator[Block]:
     entry = detail.entry
-    both = detail.comparison is not None
-    arrow = ": baseline → this run" if both else ""
     if len(entry.trend) > 2:
         remark = "; hollow and dashed: the baseline" if entry.baseline else ""
         caption = f"The last {len(entry.trend)} complete runs, with {100 * CONFIDENCE:g} % intervals{remark}"
         yield Figure(caption, _trend_chart(entry), len(entry.trend) > DENSE)
-    if len(detail.stages) > 1:
-        rows = tuple(
-            (
-                stage.name.replace("_", " "),
-                _before_and_now(percent(stage.before), percent(stage.now), both),
-                counts(stage.now),
-                *(
-                    _before_and_now(
-                        number(getattr(stage.before, flip, None), missing=DASH),
-                        number(getattr(stage.now, flip, None), missing=DASH),
-                        both,
-                    )
-                    for flip in ("fixed", "broken")
-                ),
-            )
-            for stage in detail.stages
-        )
-        headers = ("after", "EX", Column("right", under=True), "put right", "made wrong")
-        yield Table(f"What each stage did{arrow}", headers, rows)
-    if detail.causes:
-        causes = tuple(
-            (
-                cause.name.replace("_", " "),
-                _before_and_now(number(cause.before), number(cause.now), cause.before is not None),
-                signed(cause.now - cause.before) if cause.before not in (None, cause.now) else "",
-            )
-            for cause in detail.causes
-        )
-        columns = ("cause", "questions", "change" if both else "")
-        remark = "A wrong answer can have several causes."
-        yield Table(f"Why answers are wrong{arrow}", columns, causes, remark)
+    if entry.run and not detail.missing:
+        arrow = ": baseline → this run" if detail.comparison else ""
+        yield from _stages(detail.baseline, entry.run, arrow)
+        yield from _causes(detail.baseline, entry.run, arrow)
     if detail.comparison and detail.comparison.settings:
         yield settings_table(detail.comparison.settings, ("baseline", "this run"))
+
+
+def _stages(baseline: RunRecord | None, run: RunRecord, arrow: str) -> Iterator[Table]:
+    """Yield the table of the stages of both runs, if there are several; `arrow`: "" without a comparison."""
+    before, now = (
+        {stage.name: stage for stage in record.stages} if record else {} for record in (baseline, run)
+    )
+    rows = tuple(
+        (
+            name.replace("_", " "),
+            _before_and_now(percent(before.get(name)), percent(now.get(name)), bool(arrow)),
+            counts(now.get(name)),
+            *(
+                _before_and_now(
+                    number(getattr(before.get(name), flip, None), missing=DASH),
+                    number(getattr(now.get(name), flip, None), missing=DASH),
+                    bool(arrow),
+                )
+                for flip in ("fixed", "broken")
+            ),
+        )
+        for name in dict.fromkeys([*now, *before])
+    )
+    if len(rows) > 1:
+        headers = ("after", "EX", Column("right", under=True), "put right", "made wrong")
+        yield Table(f"What each stage did{arrow}", headers, rows)
+
+
+def _causes(baseline: RunRecord | None, run: RunRecord, arrow: str) -> Iterator[Table]:
+    """Yield the table of the causes of wrong answers in both runs, the largest change first, if there are any."""
+    before = (baseline.metrics.get("errors") or {}) if baseline else {}
+    now = run.metrics.get("errors") or {}
+    changes = {
+        name: now.get(name, 0) - before.get(name, 0)
+        for name in dict.fromkeys([*now, *before])
+        if before.get(name) or now.get(name)
+    }
+    rows = tuple(
+        (
+            name.replace("_", " "),
+            _before_and_now(number(before.get(name, 0)), number(now.get(name, 0)), bool(before)),
+            signed(changes[name]) if before and changes[name] else "",
+        )
+        for name in sorted(changes, key=lambda name: (-abs(changes[name]), -now.get(name, 0)))
+    )
+    if rows:
+        remark = "A wrong answer can have several causes."
+        columns = ("cause", "questions", "change" if arrow else "")
+        yield Table(f"Why answers are wrong{arrow}", columns, rows, remark)
 
 
 def _before_and_now(before: str, now: str, both: bool) -> Inline:

@@ -19,8 +19,7 @@ Width = Literal[1, 2]
 """Columns of a paper that a figure takes."""
 INCHES: dict[Width, float] = {1: 3.35, 2: 7.0}
 """Widths of one and two columns of the ACL and IEEE templates, in inches."""
-HEIGHT = 2.5
-"""Height of a figure in inches."""
+HEIGHT = 2.5  # of a figure, in inches
 MAX_PANELS = 4
 FORMATS = ("pdf", "svg", "png")
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"

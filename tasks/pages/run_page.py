@@ -75,12 +75,6 @@ class RunView:
         """Questions without a SQL; they count as wrong."""
         return tuple(row for row in self.record.rows if is_unanswered(row))
 
-    @property
-    def causes(self) -> dict[str, int]:
-        """Wrong questions by cause, most frequent first; one question may have several."""
-        causes = self.record.metrics.get("errors") or {}
-        return {name: count for name, count in sorted(causes.items(), key=lambda cause: -cause[1]) if count}
-
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
     """Return why a question is wrong; () if it is right or the schema of its database is unknown."""
@@ -275,7 +269,6 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _summary_cards(view: RunView, links: Links) -> Cards:
-    """Return the cards at the top of the page: the comparison with the previous run, wrong answers, cost, commands."""
     record, comparison = view.record, links.before
     better = list(compared_sentences(comparison)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")

@@ -8,8 +8,6 @@ import secrets
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import fields as fields_of
-from dataclasses import is_dataclass
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -32,8 +30,6 @@ from tasks.scoring.variants import scores as scores_of
 MESSAGE_LENGTH = 300
 NO_ANSWER = "no_answer"
 """Kind of failure of a question without SQL whose pipeline reports none."""
-NO_SCHEMAS: Mapping[str, Schema] = MappingProxyType({})
-NO_MEASUREMENTS: Mapping[str, Measurement | None] = MappingProxyType({})
 
 
 def new_run_id() -> str:
@@ -122,8 +118,8 @@ def record_of(
     rows: Sequence[QuestionScore],
     status: str = "complete",
     *,
-    schemas: Mapping[str, Schema] = NO_SCHEMAS,
-    measurements: Mapping[str, Measurement | None] = NO_MEASUREMENTS,
+    schemas: Mapping[str, Schema] = MappingProxyType({}),
+    measurements: Mapping[str, Measurement | None] = MappingProxyType({}),
     link_all: bool = False,
     **facts: Any,
 ) -> RunRecord:
@@ -176,7 +172,6 @@ def record_of(
 
 
 def _costs(rows: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return the whole bill, and that of each stage."""
     records = [record for row in rows for record in row.outcome.stages]
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in records:
@@ -186,7 +181,6 @@ def _costs(rows: Sequence[QuestionScore]) -> dict[str, Any]:
 
 
 def _failures(run: RunRecord, rows: Sequence[QuestionScore], fatal: str) -> dict[str, Any]:
-    """Return what is known of the scored questions without a SQL."""
     unanswered = [row for row in rows if row.executable and row.outcome.sql is None]
     failures = [row.outcome.failure for row in unanswered]
     messages = _failure_messages(rows, fatal)
@@ -213,17 +207,8 @@ def _not_scored(rows: Sequence[QuestionScore]) -> dict[str, Any]:
 
 def storable_record(record: RunRecord) -> RunRecord:
     """Return a record in whose texts is nothing that a store cannot hold: its JSON equals what is read from one."""
-    fields = dict(vars(record))
-    beside = {name: fields.pop(name) for name in BESIDE}
-    text = json.dumps(fields, default=_plain, ensure_ascii=False)
-    return read_record(storable(text)).model_copy(update=beside)
-
-
-def _plain(value: Any) -> Any:
-    """Return a dataclass, mapping or moment as JSON can write it."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields_of(value)}
-    return value.isoformat() if isinstance(value, datetime.datetime) else dict(value)
+    text = json.dumps(record.model_dump(), default=str, ensure_ascii=False)  # str: of moments
+    return read_record(storable(text)).model_copy(update={name: getattr(record, name) for name in BESIDE})
 
 
 def _question_set(run: RunRecord, rows: Sequence[QuestionScore]) -> str:

@@ -107,7 +107,6 @@ def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
 
 
 def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
-    """Yield what differs between the conditions of two runs that are compared by a rule, in sentences."""
     if a.run_id == b.run_id:
         yield "A and B are the same run."
     if a.rule != rule or b.rule != rule:
@@ -214,7 +213,6 @@ def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: in
 
 
 def _differing_settings(runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    """Return the settings, prompts and own code in which runs of one side differ, other than the epoch."""
     of_runs = [{**flatten(dict(run.settings)), **run.sources} for run in runs]
     names = dict.fromkeys(name for settings in of_runs for name in settings if name != "backbone.epoch")
     return tuple(name for name in names if len({settings.get(name) for settings in of_runs}) > 1)

@@ -89,7 +89,6 @@ def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | 
 def _compare_two(
     a: RunRecord, b: RunRecord, rule: str, confidence: float, margin: float | None
 ) -> Comparison:
-    """Compare two single runs, question by question; they are also compared by parts, stages, metrics and variants."""
     scored_b = b.scored_rows
     pairs = [
         Pair(row, scored_b[id_], is_right(row.final, rule), is_right(scored_b[id_].final, rule))
@@ -103,6 +102,9 @@ def _compare_two(
     name_a, name_b = _names(a, b)
     variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
     candidates = {"a": a.metrics.get("candidates"), "b": b.metrics.get("candidates")}
+    # a question that A could not answer for a retryable reason counts as right in A
+    rights_a = [pair.right_a or pair.a.outcome.retryable for pair in pairs]
+    fixed, broken = flips(rights_a, [pair.right_b for pair in pairs])
     return Comparison(
         benchmark=a.benchmark,
         revision=a.revision,
@@ -119,7 +121,7 @@ def _compare_two(
         settings=_setting_changes(a, b),
         left_out=left_out(sides, len(pairs)),
         warnings=warnings(a, b, pairs, rule),
-        noninferiority=None if margin is None else noninferiority(*_count_flips(pairs), len(pairs), margin),
+        noninferiority=None if margin is None else noninferiority(fixed, broken, len(pairs), margin),
         variants={variant.name: variant for variant in variants},
         candidates={letter: curves for letter, curves in candidates.items() if curves},
         flips=tuple(_flips(pairs, rule)),
@@ -265,11 +267,10 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
 
     A question that did not get as far as a stage is wrong there.
     """
-    in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
-    in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
+    in_a = {stage for pair in pairs for stage in pair.a.stages}
+    in_b = {stage for pair in pairs for stage in pair.b.stages}
     contrasts = []
-    only_b = [stage for stage in in_b if stage not in in_a]
-    for stage in (*sorted(in_a, key=_stage_order), *sorted(only_b, key=_stage_order)):
+    for stage in (*sorted(in_a, key=_stage_order), *sorted(in_b - in_a, key=_stage_order)):
         if is_candidate(stage) or is_turn(stage):
             continue
         rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
@@ -321,8 +322,7 @@ def _compare_variants(
     of_b = find_variants(b.settings_of("benchmark"), rows_b)
     for name in dict.fromkeys((*of_a, *of_b)):
         variant_a, variant_b = of_a.get(name), of_b.get(name)
-        variant = variant_a or variant_b
-        assert variant is not None
+        variant = variant_a or of_b[name]
         rights_a = _rights(variant_a or variant, rows_a, rule)
         rights_b = _rights(variant_b or variant, rows_b, rule)
         common = rights_a.keys() & rights_b.keys()
@@ -355,12 +355,6 @@ def _compare_variants(
 def _rights(variant: Variant, rows: Sequence[QuestionScore], rule: str) -> dict[str, bool]:
     verdicts = {row.question.id: variant.judge(row, rule) for row in rows}
     return {id_: right for id_, right in verdicts.items() if right is not None}
-
-
-def _count_flips(pairs: Sequence[Pair]) -> tuple[int, int]:
-    """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
-    rights_a = [pair.right_a or pair.a.outcome.retryable for pair in pairs]
-    return flips(rights_a, [pair.right_b for pair in pairs])
 
 
 def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
@@ -427,7 +421,6 @@ def _setting_changes(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
 
 
 def _shorten_commit(commit: str | None) -> str | None:
-    """Return the beginning of a commit's hash, and whether it was changed."""
     if commit is None:
         return None
     digest, dash, dirty = commit.partition("-")

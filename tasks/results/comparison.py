@@ -2,7 +2,7 @@
 
 import datetime
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Literal
@@ -82,25 +82,16 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
     if a.scored_rows.keys() != b.scored_rows.keys():
         return ()
     rows = []
-    for name, declared in _metrics(a, b).items():
-        data_of_runs = [run.metrics.get(name) for run in (a, b)]
-        if declared is not None:
-            title, unit, better, words = declared.title, declared.unit, declared.better, declared.words
-        else:  # a user's own metric, whose file is not imported
-            title, unit, better, words = name, SHARE, None, {}
-            for data in data_of_runs:
-                if isinstance(data, Mapping):
-                    title = data.get("title", title)
-                    unit, better = data.get("unit", unit), data.get("better", better)
-        values_a, values_b = (dict(_values(data)) for data in data_of_runs)
+    for metric in _metrics(a, b):
+        values_a, values_b = (dict(_values(run.metrics.get(metric.name))) for run in (a, b))
         rows += [
             MetricRow(
-                name=name,
+                name=metric.name,
                 part=part,
-                words=" ".join(words.get(key, key) for key in part.split(" ")),
-                title=title,
-                unit=unit,
-                better=better,
+                words=" ".join(metric.words.get(key, key) for key in part.split(" ")),
+                title=metric.title,
+                unit=metric.unit,
+                better=metric.better,
                 a=values_a.get(part),
                 b=values_b.get(part),
             )
@@ -124,13 +115,18 @@ def _is_informative(value: Value | None) -> bool:
     return bool(value.total if isinstance(value, Ratio) else value)
 
 
-def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
-    """Return metrics by name in the summary's order; those of a user's file, which is not imported, are None."""
-    metrics: dict[str, Metric | None] = {metric.name: metric for metric in find_metrics()}
+def _metrics(a: RunRecord, b: RunRecord) -> Iterable[Metric]:
+    """Return metrics in the summary's order; of those of a user's file, which is not imported, what the runs say."""
+    metrics = {metric.name: metric for metric in find_metrics()}
     for run in (a, b):
-        for name in run.settings_of("benchmark").get("metrics") or ():
-            metrics.setdefault(str(name).rpartition(":")[2], None)
-    return metrics
+        for reference in run.settings_of("benchmark").get("metrics") or ():
+            name = str(reference).rpartition(":")[2]
+            facts: dict[str, Any] = {"title": name, "unit": SHARE, "better": None}
+            for data in (a.metrics.get(name), b.metrics.get(name)):
+                facts |= data if isinstance(data, Mapping) else {}
+            declared = {key: facts[key] for key in ("title", "unit", "better")}
+            metrics.setdefault(name, Metric(name, measure=lambda run: None, **declared))
+    return metrics.values()
 
 
 def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:
@@ -283,7 +279,6 @@ class Contrast:
 class VariantContrast:
     """Both runs by a score variant, over the questions that both scored."""
 
-    # name, title: of the variant
     name: str
     title: str
     # a, b: scores; None for a run that has no such score
@@ -315,7 +310,6 @@ class GateResult:
 class Comparison:
     """What a comparison found; differences are B minus A."""
 
-    # benchmark, revision, question_sha256: of all runs
     benchmark: str
     revision: str
     question_sha256: str

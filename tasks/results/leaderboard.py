@@ -39,7 +39,12 @@ class BoardRow:
     @property
     def changed(self) -> str:
         """Settings that differ from the defaults, or the file of predictions that were made elsewhere; "" for none."""
-        return _predictions_file(self.run) if self.run.made_elsewhere else self.run.tags.get("changed", "")
+        if not self.run.made_elsewhere:
+            return self.run.tags.get("changed", "")
+        file = self.run.settings_of("backbone")
+        # with its folder and content: different systems often name it alike
+        path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
+        return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
 
     @property
     def details(self) -> str:
@@ -56,7 +61,6 @@ class BoardRow:
 class Board:
     """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule."""
 
-    # benchmark, revision, rule: of the runs
     benchmark: str
     revision: str
     rule: str
@@ -193,7 +197,6 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
 
 
 def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
-    """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
     latest: dict[tuple[str, str, str], BoardRow] = {}
     for row in newest_first:
         latest.setdefault((row.run.backbone, row.run.pipeline, row.changed), row)
@@ -208,13 +211,6 @@ def _sort_key(row: BoardRow) -> tuple[float, float]:
 
 def _score(row: BoardRow) -> float:
     return (row.ranked_by.ex or 0.0) if row.ranked_by else 0.0
-
-
-def _predictions_file(run: RunRecord) -> str:
-    """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
-    file = run.settings_of("backbone")
-    path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
-    return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
 
 
 def _why_unranked(run: RunRecord, by: str) -> str:

@@ -126,11 +126,6 @@ class NightEntry:
         return (self.run and self.run.retryable) or 0
 
     @property
-    def degraded(self) -> float:
-        """Share of the answered questions with a stage that fell back; 0 to 1."""
-        return (self.run and self.run.degradation.share) or 0.0
-
-    @property
     def degradation(self) -> tuple[str, ...]:
         """Which stages fell back, and whether several models replied, in sentences."""
         stages = self.run.degradation.sentences if self.run else ()
@@ -195,13 +190,11 @@ class NightEntry:
 BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
-"""Fields of a night in a list of nights."""
 MAX_MISSED = 7
 MAX_NAME = 50
 """Characters of a night's name that the name of its file has at most; one may be four bytes."""
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
-"""Characters of a problem that the verdict repeats."""
 _WORST_FIRST: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
 
 
@@ -382,7 +375,8 @@ def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
     is_decline = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
     if is_decline and entry.trend_p is not None and entry.trend_p < gate.trend_level:
         return "declining"
-    if entry.degraded >= gate.degraded_share:
+    degraded = entry.run.degradation.share if entry.run else None
+    if (degraded or 0.0) >= gate.degraded_share:
         return "degraded"
     if is_proven and difference > 0:
         return "better"

@@ -31,7 +31,7 @@ from tasks.results.run_record import (
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models
-from tasks.scoring.scores import Accuracy, QuestionScore, Ratio, StageScore
+from tasks.scoring.scores import Accuracy, QuestionScore, Ratio
 from tasks.scoring.significance import PairedTest, Trend, compare_runs, trend_of
 from tasks.settings.choices import Gate
 from tasks.settings.home import Home
@@ -201,7 +201,6 @@ def check_data(
 
 
 def _check_questions(named: RunRecord, benchmark: "Benchmark", selected: Iterable[str]) -> None:
-    """Refuse a named baseline whose questions, or the rule of its score, are not those that are evaluated now."""
     settings = benchmark.settings
     facts = (
         ("benchmark", named.benchmark, settings.name),
@@ -348,24 +347,6 @@ def _last_scores(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, .
 
 
 @dataclass(frozen=True, slots=True)
-class StageChange:
-    """One stage in both runs, over all scored questions; None where a run does not have it."""
-
-    name: str
-    before: StageScore | None
-    now: StageScore | None
-
-
-@dataclass(frozen=True, slots=True)
-class CauseChange:
-    """One cause of wrong answers of the closed list."""
-
-    name: str  # of the cause
-    before: int | None  # questions that the baseline has wrong for it; None without a baseline
-    now: int  # questions that this run has wrong for it
-
-
-@dataclass(frozen=True, slots=True)
 class Detail:
     """Details of one entry."""
 
@@ -376,8 +357,7 @@ class Detail:
     # broken, fixed: questions that the two runs answer differently, both having answered
     broken: tuple[Flip, ...] = ()
     fixed: tuple[Flip, ...] = ()
-    stages: tuple[StageChange, ...] = ()  # the stages of both runs
-    causes: tuple[CauseChange, ...] = ()  # causes of wrong answers, what changed most first
+    baseline: RunRecord | None = None  # without its questions; None where there is none
     retryable: tuple[QuestionScore, ...] = ()  # questions without an answer after a retryable failure
 
 
@@ -403,33 +383,10 @@ def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
         comparison=comparison,
         broken=_flips_of(tested.broken if tested else (), flips),
         fixed=_flips_of(tested.fixed if tested else (), flips),
-        stages=_stage_changes(baseline, current),
-        causes=_cause_changes(baseline, current),
+        baseline=baseline.model_copy(update={"rows": ()}) if baseline else None,
         retryable=tuple(row for row in current.scored_rows.values() if row.outcome.retryable),
     )
 
 
 def _flips_of(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
     return tuple(flips[id_] for id_ in ids if id_ in flips)
-
-
-def _stage_changes(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, ...]:
-    stages_before, stages_now = (
-        {stage.name: stage for stage in run.stages} if run else {} for run in (before, current)
-    )
-    return tuple(
-        StageChange(name, stages_before.get(name), stages_now.get(name))
-        for name in dict.fromkeys([*stages_now, *stages_before])
-    )
-
-
-def _cause_changes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
-    """Return the causes of wrong answers in both runs, the largest change first; `before` is None if unknown."""
-    causes_before = (before.metrics.get("errors") or {}) if before else {}
-    causes_now = current.metrics.get("errors") or {}
-    changes = [
-        CauseChange(name, causes_before.get(name, 0) if causes_before else None, causes_now.get(name, 0))
-        for name in dict.fromkeys([*causes_now, *causes_before])
-        if causes_before.get(name) or causes_now.get(name)
-    ]
-    return tuple(sorted(changes, key=lambda cause: (-abs(cause.now - (cause.before or 0)), -cause.now)))

@@ -25,7 +25,6 @@ from tasks.scoring.scores import Accuracy
 from tasks.settings.choices import HARMLESS, Gate
 
 MIN_REPEATS = 2
-"""Repeats that a measurement needs."""
 MIN_MEASURED = 3
 """Repeats that a measurement needs for nightly runs to be judged by it."""
 _WITHOUT_INFLUENCE = (
@@ -98,7 +97,6 @@ class Stability:
 class Noise(MeasuredNoise):
     """How much the repeats of a run differ. No figure includes the repeated run: it may have been chosen."""
 
-    # benchmark, revision, backbone, pipeline, rule: of the run that was repeated
     benchmark: str
     revision: str
     backbone: str

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.core.wording import counted, storable
 from tasks.results.run_record import RunRecord
@@ -10,12 +10,8 @@ from tasks.scoring.execution.rules import RULES
 from tasks.scoring.scores import QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 
-if TYPE_CHECKING:
-    pass
-
 FILE = "predictions.json"
 """Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
-
 
 _COLUMNS: dict[str, Callable[[QuestionScore, str], Any]] = {
     "asked": lambda row, _: f"{row.question.id} · {row.question.text}",
@@ -36,14 +32,12 @@ _COLUMNS: dict[str, Callable[[QuestionScore, str], Any]] = {
 MLflow lays tables of several runs side by side by their first column, and shows the second one of each.
 """
 
-
 _STATUS_IN_WORDS = {
     "error": "wrong, does not run",
     "timeout": "wrong, stopped at the time limit",
     "too_large": "wrong, more rows than are allowed",
     "no_answer": "no answer",
 }
-"""Verdicts of answers that could not be compared with the gold, in words."""
 
 
 def table(record: RunRecord) -> str:
@@ -56,14 +50,8 @@ def table(record: RunRecord) -> str:
     rules = [rule for rule in RULES if rule in record.scores]
     metrics = (name for name, found in record.measurements.items() if found.by_question)
     stages = (f"{stage.name}{part}" for stage in record.stages for part in ("/sql", "/correct"))
-    names = (
-        *_COLUMNS,
-        *(f"ex_{rule}" for rule in rules),
-        *(f"ex_{name}" for name in variants),
-        *metrics,
-        *stages,
-        "gold_sql",
-    )
+    scores = (f"ex_{name}" for name in (*rules, *variants))
+    names = (*_COLUMNS, *scores, *metrics, *stages, "gold_sql")
     cells = (_cells(row, record, variants) for row in record.rows)
     rows = [[cell.get(name) for name in names] for cell in cells]
     return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))

@@ -129,6 +129,11 @@ class FolderStore(ABC):
         frees = size * sum(removable.values()) // total if total else 0
         return Holding(self.name, self.path, size, counts, removable, frees)
 
+    def of_paths(self, counted: str, paths: Sequence[Path], old: Sequence[Path]) -> Holding:
+        """Return a holding of files or folders, of which the old ones may be removed."""
+        counts, removable = {counted: len(paths)}, {counted: len(old)}
+        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+
 
 class SqliteStore(FolderStore):
     """A store in a SQLite file."""
@@ -165,21 +170,10 @@ def rows_of(path: Path, query: str, *values: object) -> list[Any]:
 def size_of(path: Path) -> int:
     """Return the size of a file with its journals, or of all files below a folder; 0 if there is none."""
     if path.is_dir():
-        return sum(file_size(file, follow_symlinks=False) for file in _files(path))
+        files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+        return sum(file_size(file, follow_symlinks=False) for file in files)
     beside = (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", ".wal")))
     return sum(map(file_size, beside))
-
-
-def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    yield entry
-    except FileNotFoundError:  # removed by another process meanwhile
-        return
 
 
 _UNUSED = f"FROM {TABLE} WHERE used + {DAY_S} <= ?"
@@ -215,10 +209,7 @@ class UsedFiles(FolderStore):
 
     def holding(self, retention: Retention) -> Holding:
         """Count the files."""
-        files = self._files()
-        old = self._unused(retention)
-        counts, removable = {self.counted: len(files)}, {self.counted: len(old)}
-        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+        return self.of_paths(self.counted, self._files(), self._unused(retention))
 
     def remove(self, retention: Retention) -> None:
         """Remove the files that were not used; a process that has one open goes on reading it."""
@@ -273,9 +264,7 @@ class Artifacts(FolderStore):
     def holding(self, retention: Retention) -> Holding:
         """Count the folders."""
         folders = [folder for folder in self.path.glob("*") if folder.is_dir()]
-        old = self._unkept(retention)
-        counts, removable = {"runs": len(folders)}, {"runs": len(old)}
-        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
+        return self.of_paths("runs", folders, self._unkept(retention))
 
     def remove(self, retention: Retention) -> None:
         """Remove the folders of runs that are not kept."""

@@ -41,7 +41,6 @@ from tasks.scoring.scores import (
 
 Kind = Literal["benchmark", "backbone", "pipeline"]
 KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
-"""Kinds of settings that an evaluation has."""
 REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
 """Tags of runs that must not be ranked, as flows write them."""
 DATABASES_CHANGED = "databases_changed"

@@ -49,7 +49,6 @@ class Estimate:
 
     questions: int  # questions of the evaluation
     calls: int | None = None  # model calls
-    # input_tokens, output_tokens: tokens of these calls
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None  # at the backbones' prices

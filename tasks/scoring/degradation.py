@@ -13,7 +13,6 @@ from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.wording import counted, shorten
 
 MAX_MODELS = 3
-"""Names of models that a sentence lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ class Degradation:
     sentences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Compute the share and the sentences."""
         object.__setattr__(self, "share", self.affected / self.questions if self.questions else None)
         object.__setattr__(self, "sentences", self._sentences())
 

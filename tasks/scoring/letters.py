@@ -35,7 +35,6 @@ def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset
 
 
 def _bits(flags: Iterable[bool]) -> int:
-    """Return flags as the bits of a number."""
     return int("".join("1" if flag else "0" for flag in flags) or "0", 2)
 
 

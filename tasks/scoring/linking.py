@@ -92,17 +92,16 @@ def score_link(
     left_out = []  # per link, the share of the schema's columns that it leaves out
     for question in questions:
         gold = set(elements(question.gold_sql, question.schema, gold_elements).columns)
-        linked = set(question.link.columns) if question.link else set()
         gold_total += len(gold)
+        if question.link is None:
+            continue
+        links.append(question.link)
+        linked = set(question.link.columns)
         linked_total += len(linked)
         right_total += len(gold & linked)
-        if question.link is not None and gold <= linked:
-            complete += 1
-        if question.link is not None:
-            links.append(question.link)
-            columns = len(question.schema.column_names)
-            if columns:
-                left_out.append(1 - len(question.link.columns) / columns if linked else 0.0)
+        complete += gold <= linked
+        if columns := len(question.schema.column_names):
+            left_out.append(1 - len(question.link.columns) / columns if linked else 0.0)
     return LinkingScore(
         name=name,
         nsr=Ratio(right_total, gold_total),

@@ -1,9 +1,4 @@
-"""How a metric is declared: one function with its title, unit, and which way is better.
-
-    @metric("Length of the SQL", unit="characters", better="lower")
-    def sql_length(run: ScoredRun) -> Measurement:
-        lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
-        return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths)
+"""How a metric is declared: one function with its title, unit, and which way is better; CONTRIBUTING.md has an example.
 
 The JSON and terminal summaries, MLflow, the table of predictions and, through the summary, the warehouse show every
 metric that applies.
@@ -98,7 +93,6 @@ class Metric:
 
 
 def _facts(value: Value | None) -> Any:
-    """Return a value as plain JSON."""
     return asdict(value) if isinstance(value, Ratio) else value
 
 

@@ -24,7 +24,6 @@ UNCERTAINTY = 0.001
 class RepeatedTest(Conclusion):
     """What several runs of A and of B answer differently, and how likely that is by chance (sign-flip test)."""
 
-    # runs_a, runs_b: runs of each
     runs_a: int
     runs_b: int
     # mean_a, mean_b: mean execution accuracy of each, as shares

@@ -41,7 +41,6 @@ class Accuracy:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        """Compute the share and its interval."""
         low, high = wilson(self.correct, self.total) if self.total else (None, None)
         ex = self.correct / self.total if self.total else None
         for name, value in (("ex", ex), ("low", low), ("high", high)):
@@ -109,7 +108,6 @@ class Ratio:
     value: float | None = None
 
     def __post_init__(self) -> None:
-        """Compute the share."""
         object.__setattr__(self, "value", self.correct / self.total if self.total else None)
 
     @classmethod

@@ -109,7 +109,6 @@ class Conclusion:
 class PairedTest(Conclusion):
     """What two runs answer differently, B against A, and how likely that is by chance (exact McNemar test)."""
 
-    # right_a, right_b: right answers of each
     right_a: int
     right_b: int
     fixed: tuple[str, ...]  # ids that are wrong in A and right in B

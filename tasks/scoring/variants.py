@@ -1,13 +1,7 @@
 """Score variants: execution accuracy of the same answers, judged in another way, beside the official score.
 
-A function of this module that `FINDERS` names yields one variant, or several as the answer keys do. They are in the
-summary, MLflow, the warehouse, comparisons, the leaderboard and nightly runs:
-
-    def without_limit(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
-        def judge(row: QuestionScore, rule: str) -> bool | None:
-            return None if "LIMIT" in row.gold_sql else is_right(row.final, rule)
-
-        yield Variant("without_limit", "Without questions whose gold has a LIMIT", judge)
+A function of this module that `FINDERS` names yields one variant, or several as the answer keys do; CONTRIBUTING.md has
+an example. They are in the summary, MLflow, the warehouse, comparisons, the leaderboard and nightly runs.
 
 No gate of a nightly run depends on a variant, and no rank but that of `leaderboard --by`.
 """

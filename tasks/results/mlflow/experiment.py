@@ -1,6 +1,4 @@
-"""One MLflow experiment per benchmark, with Crosscheck's columns in its UI.
-
-What MLflow's pages of an experiment show at first: columns, order and charts.
+"""One MLflow experiment per benchmark, and what its pages show at first: columns, order and charts.
 
 Left to itself the run table shows no metric at all, and the chart view one chart for each of a hundred metrics, in
 alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it under "Views" and reads the layout from
@@ -130,7 +128,6 @@ _CARDS = {
         _bar(f"usage/{name}") for name in ("from_scratch_usd", "cost_usd", "calls", "seconds")
     ),
 }
-"""The charts that come first, by section."""
 
 
 _LOG = logging.getLogger(__name__)

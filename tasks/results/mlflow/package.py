@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any
 
 from pydantic import Base64Bytes
 
-from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, interval, money, number, percent
 from tasks.results.parameters import flatten
 from tasks.results.predictions_table import FILE as PREDICTIONS_FILE
 from tasks.results.predictions_table import table
-from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
+from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.scoring.scores import Accuracy, Ratio, Value
 
 _LOG = logging.getLogger(__name__)
@@ -166,22 +164,17 @@ def closing(record: RunRecord, completion: Completion) -> Package:
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
+    score = record.score
+    range_ = f", {interval(*score.interval)}" if score.interval else ""
     tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
-        "score": score_in_words(record),
+        "score": f"{percent(score)} ({counts(score)}){range_}",
         "mlflow.loggedArtifacts": json.dumps([{"path": PREDICTIONS_FILE, "type": "table"}]),
     }
     if completion.genai_evaluation:
         tags["mlflow.runType"] = "genai_evaluate"
     return Package(record, _dataset(record), _params(record), tags, measures(record), files)
-
-
-def score_in_words(record: RunRecord) -> str:
-    """Return the score of a run with its numerator, denominator and interval, for a column of MLflow's list."""
-    score = record.score
-    range_ = f", {interval(*score.interval)}" if score.interval else ""
-    return f"{percent(score)} ({counts(score)}){range_}"
 
 
 def in_short(record: RunRecord, verdict: str = "") -> str:
@@ -191,19 +184,6 @@ def in_short(record: RunRecord, verdict: str = "") -> str:
     return ", ".join((score, usd, f"{number(record.unanswered)} unanswered", *([verdict] if verdict else [])))
 
 
-def keep(package: Package, folder: Path) -> Path:
-    """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
-    file = folder / f"{package.run.run_id}.json"
-    atomic_write_text(file, json.dumps(json_of(package)))
-    return file
-
-
-def fetch(file: Path) -> Package:
-    """Read a package that was kept."""
-    package: Package = adapter_of(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
-    return package
-
-
 def address_of_page(record: RunRecord, page: Path) -> str:
     """Return the address of a run's page, relative to another page in a folder of the working folder.
 
@@ -211,13 +191,6 @@ def address_of_page(record: RunRecord, page: Path) -> str:
     """
     file = Path("mlartifacts", str(record.mlflow_run_id), "artifacts", PAGE)
     return f"../{file.as_posix()}" if (page.parents[1] / file).exists() else ""
-
-
-def drop(file: Path) -> None:
-    """Remove a package that has been sent."""
-    file.unlink(missing_ok=True)
-    if not any(file.parent.glob("*.json")):
-        shutil.rmtree(file.parent, ignore_errors=True)
 
 
 def _dataset(run: RunRecord) -> dict[str, str]:

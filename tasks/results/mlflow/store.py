@@ -117,7 +117,7 @@ def is_known(path: Path, experiment: str = "") -> bool:
         return path.parent.is_dir()  # the store can be created
     version_now = _store_version(path, experiment)
     try:
-        return bool(version_now) and _marker_file(path).read_bytes() == version_now.encode()
+        return bool(version_now) and path.with_name(path.name + SUFFIX).read_bytes() == version_now.encode()
     except OSError:
         return False
 
@@ -126,7 +126,7 @@ def remember(path: Path) -> None:
     """Record that the installed release of MLflow has opened a store."""
     if version_now := _store_version(path):
         with suppress(OSError):  # it is then opened again before the next evaluation
-            _marker_file(path).write_text(version_now, encoding="utf-8")
+            path.with_name(path.name + SUFFIX).write_text(version_now, encoding="utf-8")
 
 
 def _store_version(path: Path, experiment: str = "") -> str:
@@ -139,10 +139,6 @@ def _store_version(path: Path, experiment: str = "") -> str:
     except (sqlite3.Error, TypeError):  # TypeError: no row
         return ""
     return "" if deleted else f"{version('mlflow')} {tables}"
-
-
-def _marker_file(path: Path) -> Path:
-    return path.with_name(path.name + SUFFIX)
 
 
 PORT = 5000

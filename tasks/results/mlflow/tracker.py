@@ -4,7 +4,9 @@ If MLflow cannot be reached, the run is kept, and logged with the next run that 
 """
 
 import datetime
+import json
 import logging
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,32 +14,32 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from tasks.core.errors import CrosscheckError
+from tasks.core.files import atomic_write_text
 from tasks.core.registry import described
 from tasks.core.wording import p_value, storable
 from tasks.results.build_record import storable_record
 from tasks.results.compare import compare_with_previous
 from tasks.results.mlflow.experiment import TREND, experiment_name, open_experiment
-from tasks.results.mlflow.package import (
-    MAX_TAG,
-    PAGE,
-    Completion,
-    Package,
-    closing,
-    drop,
-    fetch,
-    in_short,
-    keep,
-    opening,
-)
-from tasks.results.mlflow.store import Store, attempt, check, find_store, is_known
+from tasks.results.mlflow.package import MAX_TAG, PAGE, Completion, Package, closing, in_short, opening
+from tasks.results.mlflow.store import Store, attempt, find_store, is_known
 from tasks.results.mlflow.traces import Exchanges, TraceChoice, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
-from tasks.results.run_record import NIGHT, NOISE, VERDICT, RunHeader, RunRecord, Tracked, Unfinished
+from tasks.results.run_record import (
+    NIGHT,
+    NOISE,
+    VERDICT,
+    RunHeader,
+    RunRecord,
+    Tracked,
+    Unfinished,
+    adapter_of,
+    json_of,
+)
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.letters import pairwise_p_values
 from tasks.scoring.significance import LEVEL
@@ -49,30 +51,25 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-Ending = Literal["FINISHED", "FAILED", "KILLED"]
 COMPLETE = Completion()
 
 
 class Tracker:
     """Logger of one evaluation to MLflow.
 
-    Call `check` before the first paid call, `start` when the evaluation begins, then `finish` or `abandon`.
-    Only `check` raises: if the server cannot be reached later, `Tracked.problem` of the result holds the reason, the
-    run is kept in the working folder, and the next `finish` that succeeds sends it, too.
+    Call `start` when the evaluation begins, then `finish` or `abandon`. If the server cannot be reached,
+    `Tracked.problem` of the result holds the reason, the run is kept in the working folder, and the next `finish` that
+    succeeds sends it, too.
     """
 
     def __init__(self, home: Home, store: Store | None = None) -> None:
         self._home = home
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
-        self._run: RunRecord | None = None
+        self._run: RunRecord  # since `start` or `finish`
         self._tracked = Tracked(self.store.printable)
         self._opened = False
         self._on_created: Callable[[str], None] = lambda run_id: None
-
-    def check(self) -> None:
-        """Open the store."""
-        check(self.store)
 
     def may_start_later(self, run: RunRecord) -> bool:
         """Return whether `start` is known to succeed, so that questions may be asked before it."""
@@ -85,12 +82,9 @@ class Tracker:
         `on_created` is called with MLflow's id of the run as soon as it exists.
         """
         self._run = run
-        self._opened = False
         self._on_created = on_created
-        self._tracked = Tracked(self.store.printable)
         package = opening(run)
-        problem = attempt(self.store, lambda client: self._open(client, package))
-        if problem:
+        if problem := attempt(self.store, lambda client: self._open(client, package)):
             _LOG.warning("MLflow does not show run %s yet: %s", run.run_id, problem)
         return self._tracked
 
@@ -99,7 +93,7 @@ class Tracker:
 
         They are not kept for later.
         """
-        return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
+        return log_traces(self.store, self._run, self._tracked, choice, exchanges)
 
     def finish(self, record: RunRecord, completion: Completion = COMPLETE) -> RunRecord:
         """Log metrics, description and artifacts in bulk, close the run, and return its record."""
@@ -119,7 +113,8 @@ class Tracker:
         package = closing(record, completion)
         problem = problem or attempt(self.store, lambda client: self._send(client, package, "FINISHED"))
         if problem:
-            kept_file = keep(replace(package, tracked=self._tracked), self._waiting)
+            kept_file = self._waiting / f"{run.run_id}.json"
+            atomic_write_text(kept_file, json.dumps(json_of(replace(package, tracked=self._tracked))))
             problem = (
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept_file}. The next "
                 f"evaluation logs them, once {self.store.printable} answers."
@@ -146,11 +141,11 @@ class Tracker:
 
         The returned `problem` says why MLflow could not close it; "" if it did.
         """
-        run = self._started()
+        run = self._run
         begun = opening(run)
         ended = {"status": status, "mlflow.note.content": f"{status.capitalize()}: {redact(reason)}"}
         package = replace(begun, tags={**begun.tags, **ended})
-        ending: Ending = "FAILED" if status == "failed" else "KILLED"
+        ending = "FAILED" if status == "failed" else "KILLED"
         problem = attempt(self.store, lambda client: self._send(client, package, ending))
         if problem:
             _LOG.warning("MLflow does not know that run %s has ended (%s): %s", run.run_id, status, problem)
@@ -166,26 +161,21 @@ class Tracker:
         with suppress(Timeout, CrosscheckError), FileLock(self._waiting / ".lock").acquire(blocking=False):
             for file in sorted(self._waiting.glob("*.json")):
                 tracker = Tracker(self._home, self.store)
-                problem = attempt(self.store, partial(tracker._log_kept, file))
-                if problem:
+                if problem := attempt(self.store, partial(tracker._log_kept, file)):
                     _LOG.warning("The run that is kept in %s is not logged yet: %s", file, problem)
                     return
 
     def _log_kept(self, file: Path, client: "MlflowClient") -> None:
-        package = fetch(file)
+        package: Package = adapter_of(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
         tracked = package.tracked
         if tracked and tracked.run_id and tracked.tracking_uri == self.store.printable:
             self._tracked = tracked
         self._send(client, package, "FINISHED")
-        drop(file)
-
-    def _started(self) -> RunRecord:
-        if self._run is None:
-            raise RuntimeError("start the tracker before finishing it")
-        return self._run
+        file.unlink(missing_ok=True)
+        if not any(self._waiting.glob("*.json")):
+            shutil.rmtree(self._waiting, ignore_errors=True)
 
     def _open(self, client: "MlflowClient", package: Package) -> None:
-        """Create the run unless it is there, and log its parameters and dataset."""
         if self._tracked.run_id is None:
             self._create(client, package)
         from mlflow.entities import Param
@@ -218,7 +208,7 @@ class Tracker:
         is_taken = (run.label, run.started.date()) in labels
         return f"{run.label}, {run.started:%H:%M:%S}" if is_taken else run.label
 
-    def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
+    def _send(self, client: "MlflowClient", package: Package, ending: str) -> None:
         """Log metrics, tags and files of the run, and close it; create it before if it does not exist."""
         if not self._opened:
             self._open(client, package)
@@ -246,7 +236,6 @@ def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, str]) -> None:
-    """Name the questions as the run's dataset; its digest is the start of the file's sha256."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
@@ -350,7 +339,6 @@ def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
 
 
 def _write_verdicts(verdicts: Mapping[str, tuple[float, str]], client: "MlflowClient") -> None:
-    """Write differences and verdicts, by the id of the run in MLflow."""
     from mlflow.entities import Metric, RunTag
 
     now = int(time.time() * 1000)

@@ -313,7 +313,6 @@ def _insert(
 
 
 def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
-    """Write the row of a run in place of the one that it had."""
     connection.execute("DELETE FROM runs WHERE run_id = ?", [record.run_id])
     values = record.model_dump(include=set(_HEADER)) | {
         "started": _utc(record.started),

@@ -142,7 +142,6 @@ def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 
 
 def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
-    """Read the score of a question from its row, and those of its candidates, stages and calls."""
     names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
     outcome = {
         "candidates": [candidate for candidate in candidates if candidate["reached"]],
@@ -240,10 +239,6 @@ _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
 """DuckDB would download an extension to open another program's file."""
 
 
-class WarehouseBusyError(CrosscheckError):
-    """Another process held the warehouse for longer than we wait."""
-
-
 @dataclass(frozen=True, slots=True)
 class WarehouseFile:
     """A DuckDB file with the warehouse's tables."""
@@ -312,7 +307,12 @@ class WarehouseFile:
         try:
             return attempts(self._connect_once, read_only)
         except duckdb.Error as error:
-            raise WarehouseBusyError(self._busy(str(error))) from error
+            holder = re.search(r"held in (.{1,500}?\(PID \d+\))", str(error))
+            raise CrosscheckError(
+                f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
+                f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
+                "it open) and run the same command again."
+            ) from error
 
     def _connect_once(self, read_only: bool) -> "DuckDBPyConnection":
         """Connect; raise DuckDB's error if another process has the file, and a DataError for any other problem."""
@@ -353,11 +353,3 @@ class WarehouseFile:
 
     def _inode(self) -> int | None:
         return self.path.stat().st_ino if self.path.exists() else None
-
-    def _busy(self, message: str) -> str:
-        holder = re.search(r"held in (.{1,500}?\(PID \d+\))", message)
-        return (
-            f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
-            f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
-            "it open) and run the same command again."
-        )

@@ -1,9 +1,7 @@
 """Candidates: what k of them are worth, what they cost, and how well one is selected.
 
-What k of n candidates of a question come to: pass@k and majority@k, each over all choices of k.
-
-Both are exact expectations over the subsets of k candidates, every subset as likely as any other, so that n candidates
-estimate any smaller number without bias and without drawing.
+pass@k and majority@k are exact expectations over the subsets of k candidates, every subset as likely as any other, so
+that n candidates estimate any smaller number without bias and without drawing.
 """
 
 from collections import Counter
@@ -44,9 +42,7 @@ def pass_at_k(right: Sequence[bool], k: int) -> float:
 
 
 def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
-    """Return the probability that the vote among k candidates chooses a right one.
-
-    `chosen_at_k` gives, for each candidate, in how many of the C(n, k) subsets the vote (`Ballot.winner`) chooses it.
+    """Return the probability that the vote among k candidates (`Ballot.winner`) chooses a right one.
 
     >>> ballot = Ballot(("ok",) * 3, (0, 1, 1))
     >>> majority_at_k(ballot, [True, False, False], 1), majority_at_k(ballot, [True, False, False], 3)
@@ -129,15 +125,6 @@ class CandidateScore:
     written: Bill  # what writing them cost
     selecting: Bill  # what selecting cost
 
-    @property
-    def disagree(self) -> bool:
-        """Whether some are right and some wrong."""
-        return any(self.right) and not all(self.right)
-
-    def passed(self, k: int) -> float:
-        """Return pass@k of this question."""
-        return pass_at_k(self.right, k)
-
     def voted(self, k: int) -> float:
         """Return majority@k of this question; 0 where it failed before the vote."""
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
@@ -159,7 +146,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
     passed = [Ratio.of(point["pass"]) for point in curve]
     voted = [Ratio.of(point["majority"]) for point in curve]
-    differing = [question for question in questions if question.disagree]
+    differing = [question for question in questions if any(question.right) and not all(question.right)]
     selection = Ratio(sum(question.selected for question in differing), len(differing))
     by_vote = Ratio(sum(question.voted(setup.n) for question in differing), len(differing))
     data = {
@@ -194,7 +181,10 @@ def candidates(run: ScoredRun) -> Measurement | None:
 
 def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     """Return the tables of the metric's object in the summary: by k, and by difficulty."""
-    unit = cost_unit(data)
+    all_candidates = data["curve"][-1]
+    unit = next(
+        (unit for unit in UNITS if all_candidates[unit]), "calls"
+    )  # the first that is known and not 0
     rows = [
         (
             str(point["k"]),
@@ -226,12 +216,6 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def cost_unit(data: Mapping[str, Any]) -> str:
-    """Return the unit of what k candidates cost: money where it is known and there is any, else tokens, else calls."""
-    last = data["curve"][-1]
-    return next((unit for unit in UNITS if last[unit]), "calls")
-
-
 def _score(row: QuestionScore, rule: str, setup: "CandidateSettings") -> CandidateScore:
     right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
     votes = (record.value for record in row.outcome.stages if record.stage == VOTE and record.value)
@@ -249,7 +233,7 @@ def _point(scores: Sequence[CandidateScore], k: int, setup: "CandidateSettings")
     share_of_total = k / setup.n / len(scores)  # of k candidates of one question
     point = {
         "k": k,
-        "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
+        "pass": _with_interval(sum(pass_at_k(score.right, k) for score in scores), len(scores)),
         "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
     }
     for unit in UNITS:
@@ -269,7 +253,7 @@ def _gain(scores: Sequence[CandidateScore], setup: "CandidateSettings") -> dict[
     additional costs per question, US dollars per 1,000 questions; None where unknown. `usd_per_1000_and_point` is None
     where nothing is gained, too.
     """
-    differences = [score.selected - score.passed(1) for score in scores]
+    differences = [score.selected - pass_at_k(score.right, 1) for score in scores]
     mean = fmean(differences)
     distinct = Counter(sorted(differences))
     bounds = bootstrap_interval(tuple(distinct), tuple(distinct.values()), CONFIDENCE)
@@ -298,9 +282,9 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
     for grade, group in by_grade(run.scored).items():
         scores_of_group = [scores[row.question.id] for row in group]
         shares = {
-            "pass@1": sum(score.passed(1) for score in scores_of_group),
+            "pass@1": sum(pass_at_k(score.right, 1) for score in scores_of_group),
             f"majority@{n}": sum(score.voted(n) for score in scores_of_group),
-            f"pass@{n}": sum(score.passed(n) for score in scores_of_group),
+            f"pass@{n}": sum(pass_at_k(score.right, n) for score in scores_of_group),
             "selected": sum(score.selected for score in scores_of_group),
         }
         plain = {name: asdict(Ratio(right, len(scores_of_group))) for name, right in shares.items()}

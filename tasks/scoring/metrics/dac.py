@@ -230,7 +230,6 @@ def figures(run: ScoredRun) -> Measurement:
 
 
 def _lines(values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield a line of headline figures for each system that took part."""
     for system in ("dac/", "sea/"):
         parts = [
             f"{text} {_written(name, values[name])}"

@@ -45,10 +45,11 @@ import logging, sys
 from pathlib import Path
 logging.basicConfig(level=logging.INFO)
 from tasks.settings.home import Home
+from tasks.results.mlflow.store import check
 from tasks.results.mlflow.tracker import Tracker
 from tests.tasks.results.samples import make_record, make_run
 tracker = Tracker(Home(Path(sys.argv[1])))
-tracker.check()
+check(tracker.store)
 tracker.start(make_run())
 assert tracker.finish(make_record(30)).mlflow.problem == ""
 """

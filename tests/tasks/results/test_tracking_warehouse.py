@@ -12,14 +12,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from tasks.core.errors import DataError
+from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.outcome import Failure, Usage
 from tasks.documents.model import Column, Point, Points, Span, Table, TwoSided
 from tasks.results.build_record import record_of
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.tables import WarehouseBusyError
 from tasks.scoring.candidates import bills_of
 from tasks.scoring.scores import Measurement, QuestionScore, Verdict
 from tests.tasks.results.samples import make_rows, make_run, verdict
@@ -246,7 +245,7 @@ def holder(path: Path) -> subprocess.Popen[str]:
 def test_a_writer_waits_for_its_turn_and_whoever_holds_the_file_too_long_is_named(path: Path) -> None:
     Warehouse(path).start(RUN)
     with holder(path) as process:
-        with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
+        with pytest.raises(CrosscheckError, match=rf"in use by .*PID {process.pid}\)"):
             Warehouse(path, wait_s=0.0).append_questions(RUN, make_rows(3))
         threading.Timer(0.5, process.stdin.close).start()
         Warehouse(path, wait_s=300).append_questions(RUN, make_rows(3))
