@@ -344,7 +344,13 @@ class Night:
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
         rest = f"; {without} {agreeing('has', without)} no baseline yet{self._why}" if without else ""
-        return rest + (f"; {unranked} {agreeing('is', unranked)} not ranked" if unranked else "")
+        rest += f"; {unranked} {agreeing('is', unranked)} not ranked" if unranked else ""
+        partly = [
+            f"{entry.named} ({entry.comparison.questions:,} of {entry.total:,})"
+            for entry in self.entries
+            if entry.comparison and entry.comparison.questions < entry.total
+        ]
+        return rest + (f"; compared on a part of the questions: {', '.join(partly)}" if partly else "")
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
