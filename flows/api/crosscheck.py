@@ -58,7 +58,8 @@ class Crosscheck(Results):
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
-    prints: what is wrong, where, and how to correct it. Paid replies are kept; the same call continues.
+    prints: what is wrong, where, and how to correct it. If the user stops it, that is an `Interrupted`, a subclass.
+    Paid replies are kept; the same call continues.
 
     Attributes:
         home: working folder; None: CROSSCHECK_HOME, else `.crosscheck`.
@@ -86,10 +87,6 @@ class Crosscheck(Results):
             questions: ids, or a text such as "717-845,900"; None: all.
             limit: only the first so many of them.
             settings: values by key, as `--set` takes them: `{"pipeline.augmentation.keywords": False}`.
-
-        Raises:
-            CrosscheckError: bad input, or a service that does not answer.
-            Interrupted: the user stopped it (a subclass).
         """
         from flows.evaluate.run import run_evaluation
 
@@ -128,10 +125,6 @@ class Crosscheck(Results):
 
         Returns:
             The new run; where there is no question to repeat, the given run, whose `notes` say so.
-
-        Raises:
-            CrosscheckError: there is no such run, bad input, or a service that does not answer.
-            Interrupted: the user stopped it (a subclass).
         """
         from flows.evaluate.rerun import plan_rerun, run_rerun
         from tasks.settings.evaluation import RerunSettings
@@ -172,6 +165,8 @@ class Crosscheck(Results):
     ) -> "Sweep":
         """Evaluate every backbone with every pipeline and combination of settings, as `crosscheck sweep` does.
 
+        What keeps one cell from being evaluated is in `Sweep.table`, and no error.
+
         >>> planned = crosscheck.sweep(pipelines=["zero-shot", "few-shot"], questions=[1, 2], dry_run=True)
         >>> planned.table[["pipeline", "estimated_calls", "estimated_usd"]].values.tolist()
         [['zero-shot', 2, 0.0], ['few-shot', 2, 0.0]]
@@ -186,10 +181,6 @@ class Crosscheck(Results):
             settings: as in `evaluate`, for all cells.
             budget_usd: cost of the paid calls at which it stops asking; None: no limit.
             dry_run: whether it is only estimated, which needs no key.
-
-        Raises:
-            CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
-            Interrupted: the user stopped it (a subclass); the same call continues it.
         """
         from flows.evaluate.preparation import check_budget
         from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
@@ -248,9 +239,6 @@ class Crosscheck(Results):
 
         Returns:
             The SQL and at most the first 1,000 rows of its result.
-
-        Raises:
-            CrosscheckError: bad input, or a service that does not answer.
         """
         from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
         from flows.runtime.signals import logging_to
@@ -285,9 +273,6 @@ class Crosscheck(Results):
             name: name of the system; None: the file's name, or "predictions".
             questions: as in `evaluate`.
             settings: as in `evaluate`, of `benchmark.*` only.
-
-        Raises:
-            CrosscheckError: bad input.
         """
         file_or_answers = trajectories if predictions is None else predictions
         if file_or_answers is None or (predictions is not None and trajectories is not None):
@@ -338,11 +323,7 @@ class Crosscheck(Results):
             concurrency: questions at the same time.
             timeout_s: seconds for an attempt at a question; one that takes longer has failed.
             attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has
-                no answer and counts as wrong.
-
-        Raises:
-            CrosscheckError: bad input, or the agent fails at each of the first five questions.
-            Interrupted: the user stopped it (a subclass); the same call continues it.
+                no answer and counts as wrong; if each of the first five fails, it is an error.
         """
         from flows.evaluate.score_agent import ScoredAgent, run_agent
         from flows.runtime.signals import logging_to
