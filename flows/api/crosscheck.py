@@ -184,7 +184,6 @@ class Crosscheck(Results):
         """
         from flows.evaluate.preparation import check_budget
         from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
-        from tasks.results.build_record import new_run_id
 
         def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             selected = {"questions": ids(questions), "limit": limit}
@@ -214,7 +213,7 @@ class Crosscheck(Results):
             if dry_run:
                 results = tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))
                 return Sweep("", results)
-            run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, open_control)
+            run = partial(run_sweep, labels, budget_usd, cells, estimates, open_control)
             return in_thread(run, controls)
 
     def answer(
@@ -377,17 +376,14 @@ class Crosscheck(Results):
     ) -> RunRecord:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
         from flows.runtime.signals import logging_to
-        from tasks.benchmarks.predictions.formats import ReadingOptions
 
         settings = ScoreSettings(
             benchmark=benchmark,
             predictions=file,
             trajectories=trajectories,
-            reading=ReadingOptions(sql_column=None, by_position=False, unwrap=False),
             name=name,
             rules=read_rules(None, headline=benchmark.rule),
             selection=selection(questions, limit),
-            linking=None,
             trials=3 if benchmark.efficiency else 0,
             folders=self._folders,
         )

@@ -275,7 +275,6 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
 
 
 def _has_changed(old: QuestionScore, now: QuestionScore) -> bool:
-    """Return whether the answer is another one."""
     before, after = old.outcome, now.outcome
     return before.sql != after.sql or (before.failure is None) != (after.failure is None)
 

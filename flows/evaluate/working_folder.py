@@ -127,9 +127,6 @@ class Replies(FolderStore):
         return sum(model.entries for model in removable) + damaged
 
 
-Say = Callable[[str], None]
-
-
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A working folder at one moment."""
@@ -191,7 +188,7 @@ def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folde
     return Folder(home, kept, stores)
 
 
-def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
+def clean(folder: Folder, say: Callable[[str], None] = lambda text: None) -> Cleaned:
     """Remove what is not kept, then shrink the files if no other process uses the folder.
 
     Killed at any moment, the next cleaning continues. What is being done is said with `say`.

@@ -24,6 +24,7 @@ from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, counts, percent
 from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.results.build_record import new_run_id
 from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
 from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
@@ -440,7 +441,6 @@ async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Est
 
 
 def run_sweep(
-    sweep_id: str,
     labels: Mapping[str, str],
     budget_usd: float | None,
     cells: Sequence[Cell],
@@ -448,6 +448,7 @@ def run_sweep(
     opened: Opened,
 ) -> Sweep:
     """Evaluate every cell in order within a budget for all; the others continue if one fails."""
+    sweep_id = new_run_id()
     budget = None if budget_usd is None else Budget(budget_usd)
     tagged = [replace(cell, tags={**labels, "sweep": sweep_id, **cell.tags}) for cell in cells]
     results = []

@@ -102,11 +102,7 @@ def final_state(result: RunRecord, message: str = "") -> Any:
 
 
 async def result_of(state: Any) -> RunRecord:
-    """Return the result that a `final_state` holds, also of a failed flow run.
-
-    Raises:
-        BaseException: what ended the flow without a result.
-    """
+    """Return the result that a `final_state` holds, also of a failed flow run; raise what ended one without."""
     from prefect.utilities.annotations import quote
 
     result = await state.aresult(raise_on_failure=False)

@@ -87,7 +87,6 @@ class Check(options.Files):
                 return await check.run(LinkReply, self.parallel)
 
     def _settings_to_check(self) -> "BackboneSettings":
-        """Return the settings with which the endpoint is checked."""
         from tasks.backbone.kind import kind_of
         from tasks.settings.home import find_conf
         from tasks.settings.load import load_backbone_settings

@@ -136,7 +136,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         return measured.exit_code
 
     def _settings_and_control(self, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
-        """Return the settings of the options, and the control of the run."""
         from flows.runtime.control import Control
         from tasks.backbone.endpoint.retry_policy import longest_call
         from tasks.backbone.kind import kind_of
@@ -149,7 +148,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         return settings, control
 
     def _open_page(self, run_id: str) -> None:
-        """Write the page of a run and open it in a browser."""
         from flows.cli.display.viewer import write_report
 
         with self.progress() as progress:

@@ -384,7 +384,6 @@ class Baseline(options.Output):
         self.emit(pin, f"Nightly runs compare {pin.name} with {baseline}.")
 
     def _change(self, pinned: "dict[str, Pin]") -> "Pin":
-        """Return the change that the options describe."""
         from tasks.results.build_record import user_name
         from tasks.results.night_baseline import Pin, named_run
 
