@@ -21,7 +21,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TextIO, get_args, get_origin
 
@@ -142,22 +141,12 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-_class_numbers = count()
-
-
 class Command(Described, BaseModel):
     """A command: its fields are its options, and it is called with their values."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     grouped: ClassVar[bool] = False
     """Whether its help lists options under headings."""
-    number: ClassVar[int]
-    """Place among the classes in the order of their definitions, which is that of their options."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Number the class."""
-        cls.number = next(_class_numbers)
 
     def __call__(self) -> int | None:
         """Do what the command does, and return its exit code; None is 0."""
@@ -169,12 +158,11 @@ class Command(Described, BaseModel):
 
         Click has checked the values, so the model does not check them again.
         """
-        bases = (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command)
-        # options stand in the order in which the classes are defined
-        classes = sorted(bases, key=lambda base: base.number)
         fields: dict[str, FieldInfo] = {}
-        for base in classes:
-            fields |= _own_fields(base, cls)
+        # options stand in the order in which this module defines their classes, then the command's own
+        for base in (*globals().values(), cls):
+            if base in cls.__mro__ and issubclass(base, Command):
+                fields |= _own_fields(base, cls)
         descriptions = field_docstrings(EvaluationNames) | field_docstrings(cls)
         parameters = [_parameter(name, field, descriptions.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")

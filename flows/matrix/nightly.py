@@ -305,8 +305,7 @@ async def _evaluate(
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
     """Write the record and the page of a nightly run, and show its verdict in Prefect."""
-    file = await asyncio.to_thread(write, night, home)
-    page = await asyncio.to_thread(_write_page, night, file.with_suffix(".html"), home)
+    page = await asyncio.to_thread(_write_page, night, home, warehouse)
     document = await asyncio.to_thread(night_document, night, warehouse, page=str(page))
     await show_markdown("night", markdown(document), night.verdict)
     run_log = get_run_logger()
@@ -314,9 +313,9 @@ async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
     levels.get(night.colour, run_log.info)("%s The report is %s.", night.verdict, page)
 
 
-def _write_page(night: Night, page: Path, home: Home) -> Path:
-    """Write the page of a nightly run, and the leaderboard to which it links."""
-    warehouse = Warehouse(home.warehouse)
+def _write_page(night: Night, home: Home, warehouse: Warehouse) -> Path:
+    """Write the record and the page of a nightly run, and the leaderboard to which it links."""
+    page = write(night, home).with_suffix(".html")
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
     atomic_write_text(page, html(night_document(night, warehouse, address)))
