@@ -5,6 +5,7 @@ import importlib
 import io
 import re
 import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,8 @@ def _internal_error_message(error: BaseException) -> str:
     problem = f"internal error ({type(error).__name__}: {error})"
     log = _append_to_log(error)
     if log is None:  # no working folder, so no log
-        return f"{problem}. Please report it with these details:\n{_traceback_of(error)}"
+        details = "".join(traceback.format_exception(error))
+        return f"{problem}. Please report it with these details:\n{details}"
     return (
         f"{problem}. Answers so far are kept: run the same command again to continue. Please report it with the "
         f"details at the end of {log}."
@@ -235,13 +237,7 @@ def _append_to_log(error: BaseException) -> Path | None:
     try:
         log = log_file(find_home())
         with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(_traceback_of(error))
+            file.writelines(traceback.format_exception(error))
     except (OSError, CrosscheckError):
         return None
     return log
-
-
-def _traceback_of(error: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(error))

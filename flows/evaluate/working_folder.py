@@ -162,8 +162,8 @@ class Folder:
 class Cleaned:
     """What a cleaning did."""
 
-    before: int  # bytes of the folder
-    after: int
+    before_bytes: int  # size of the folder
+    after_bytes: int
     problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
     shrunk: bool = True  # whether the files were shrunk: no other process used the folder
 
@@ -268,9 +268,10 @@ def _row(name: str, holding: Holding, location: str = "") -> tuple[str, ...]:
 
 def in_words(cleaned: Cleaned) -> str:
     """Say what was freed, and what could not be done."""
-    freed = f"Nothing freed ({size(cleaned.after)})."
-    if (count := cleaned.before - cleaned.after) > 0:
-        freed = f"Freed {size(count)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
+    before, after = cleaned.before_bytes, cleaned.after_bytes
+    freed = f"Nothing freed ({size(after)})."
+    if before > after:
+        freed = f"Freed {size(before - after)}: {size(after)} are left of {size(before)}."
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 
 

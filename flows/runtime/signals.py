@@ -104,11 +104,7 @@ MAX_LOG_BYTES = 10_000_000
 
 
 class _LogFile(RotatingFileHandler):
-    """File whose lines are dropped where it cannot be opened: its folder was removed, or the disk is full."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # the handler opens the file outside of what `raiseExceptions` covers
-            super().emit(record)
+    """File whose last lines are dropped where it cannot be written."""
 
     def close(self) -> None:
         with suppress(OSError):  # of a line that is not on the disk yet

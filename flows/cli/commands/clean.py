@@ -1,6 +1,7 @@
 """`crosscheck status` and `crosscheck clean`."""
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -98,13 +99,7 @@ class Clean(options.Output):
             return 0
         with logging_to(self.read_folder):
             cleaned = clean(folder, lambda text: click.echo(text, err=True))
-        result = {
-            "before_bytes": cleaned.before,
-            "after_bytes": cleaned.after,
-            "shrunk": cleaned.shrunk,
-            "problems": list(cleaned.problems),
-        }
-        self.emit(document | result, in_words(cleaned))
+        self.emit(document | asdict(cleaned), in_words(cleaned))
         return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
     def _confirm(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
