@@ -33,21 +33,23 @@ from flows.api.inputs import (
     text,
 )
 from flows.api.results import Results
+from flows.evaluate.score_agent import AgentDatabase, ScoredAgent, run_agent
 from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.folders import Folders
+from flows.runtime.signals import logging_to
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.records import Question
 from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import RunRecord
-from tasks.settings.choices import Only
+from tasks.settings.assemble import benchmark_settings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.choices import Only, QuestionSelection
+from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data
 
 if TYPE_CHECKING:
     from flows.evaluate.answering import DatabaseAnswer
-    from flows.evaluate.score_agent import AgentDatabase
     from flows.matrix.matrix import Sweep
-    from flows.runtime.folders import Folders
-    from tasks.settings.benchmark import BenchmarkSettings
-    from tasks.settings.evaluation import EvaluationSettings
 
 
 SHOWN_ROWS = 1_000
@@ -127,7 +129,6 @@ class Crosscheck(Results):
             The new run; where there is no question to repeat, the given run, whose `notes` say so.
         """
         from flows.evaluate.rerun import plan_rerun, run_rerun
-        from tasks.settings.evaluation import RerunSettings
 
         forget_changed_files()
         with arguments_named():
@@ -185,7 +186,7 @@ class Crosscheck(Results):
         from flows.evaluate.preparation import check_budget
         from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
 
-        def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
+        def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> EvaluationSettings:
             selected = {"questions": ids(questions), "limit": limit}
             return self._settings(benchmark, backbone, pipeline, settings, varied, **selected)
 
@@ -240,7 +241,6 @@ class Crosscheck(Results):
             The SQL and at most the first 1,000 rows of its result.
         """
         from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
-        from flows.runtime.signals import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
         check_types(question=(question, str), evidence=(evidence, str))
@@ -279,13 +279,13 @@ class Crosscheck(Results):
         chosen = _benchmark_settings(benchmark, settings)
         with as_file(file_or_answers) as file, self._progress() as progress:
             is_trajectories = trajectories is not None
-            return self._score(
-                file, is_trajectories, chosen, name or file.stem, questions, limit=None, progress=progress
-            )
+            selected = selection(questions, limit=None)
+            system = name or file.stem
+            return self._score(file, chosen, system, selected, progress, trajectories=is_trajectories)
 
     def score_agent(
         self,
-        agent: "Callable[[Question, AgentDatabase], Any | Awaitable[Any]]",
+        agent: Callable[[Question, AgentDatabase], Any | Awaitable[Any]],
         *,
         benchmark: str | Path = DEFAULT_BENCHMARK,
         name: str | None = None,
@@ -324,9 +324,6 @@ class Crosscheck(Results):
             attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has
                 no answer and counts as wrong; if each of the first five fails, it is an error.
         """
-        from flows.evaluate.score_agent import ScoredAgent, run_agent
-        from flows.runtime.signals import logging_to
-
         check_types(name=(name, str | None), trajectories=(trajectories, str | Path | None))
         chosen = _benchmark_settings(benchmark, settings)
         agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
@@ -345,37 +342,27 @@ class Crosscheck(Results):
             with logging_to(self._home):
                 file = in_thread(lambda: run_agent(agent, agent_settings, control), [control])
             try:
-                return self._score(
-                    file,
-                    trajectories=True,
-                    benchmark=chosen,
-                    name=agent_name,
-                    questions=questions,
-                    limit=limit,
-                    progress=progress,
-                )
+                selected = agent_settings.selection
+                return self._score(file, chosen, agent_name, selected, progress, trajectories=True)
             except CrosscheckError as error:
                 hint = f"The answers are kept: crosscheck score --trajectories {file}"
                 raise ConfigurationError(f"{error} {hint}") from error
 
     @property
-    def _folders(self) -> "Folders":
-        from flows.runtime.folders import Folders
-
+    def _folders(self) -> Folders:
         return Folders(find_data(text(self.data)), self._home)
 
     def _score(
         self,
         file: Path,
-        trajectories: bool,
-        benchmark: "BenchmarkSettings",
+        benchmark: BenchmarkSettings,
         name: str,
-        questions: Ids | None,
-        limit: int | None,
+        selected: QuestionSelection,
         progress: Progress,
+        *,
+        trajectories: bool,
     ) -> RunRecord:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
-        from flows.runtime.signals import logging_to
 
         settings = ScoreSettings(
             benchmark=benchmark,
@@ -383,7 +370,7 @@ class Crosscheck(Results):
             trajectories=trajectories,
             name=name,
             rules=read_rules(None, headline=benchmark.rule),
-            selection=selection(questions, limit),
+            selection=selected,
             trials=3 if benchmark.efficiency else 0,
             folders=self._folders,
         )
@@ -391,8 +378,6 @@ class Crosscheck(Results):
             return in_thread(lambda: run_score(settings, progress))
 
 
-def _benchmark_settings(benchmark: str | Path, settings: Settings | None) -> "BenchmarkSettings":
-    from tasks.settings.assemble import benchmark_settings
-
+def _benchmark_settings(benchmark: str | Path, settings: Settings | None) -> BenchmarkSettings:
     forget_changed_files()
     return benchmark_settings(str(benchmark), overrides(settings))

@@ -13,6 +13,7 @@ from flows.runtime.output import frame
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import KINDS, Kind, RunRecord
+from tasks.settings.choices import EvaluationChoice, labels
 from tasks.settings.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ class Results:
     ) -> "EvaluationSettings":
         """Return the settings of an evaluation with further overrides, `varied`, and fields of `EvaluationChoice`."""
         from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.choices import EvaluationChoice
 
         forget_changed_files()
         with arguments_named():
@@ -88,8 +88,6 @@ class Results:
             return evaluation_settings(choice)
 
     def _labels(self) -> Mapping[str, str]:
-        from tasks.settings.choices import labels
-
         tags = checked_mapping("tags", self.tags, {"team": "research"})
         others = [f"{key}={value}" for key, value in tags.items() if key not in ("name", "note")]
         return labels(tags.get("name"), others, tags.get("note")).as_tags

@@ -53,10 +53,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def source_digest(conf: Path, folders: tuple[str, ...] = CONFIGURATION) -> str:
-    """Return the sha256 of the source, templates and folders of `conf` that are in use, changed ones included.
-
-    It is the same wherever they are installed.
-    """
+    """Return the sha256 of the source, templates and folders of `conf` in use, the same wherever they are installed."""
     digest = hashlib.sha256()
     for name, file in sorted(_files(conf, folders)):
         digest.update(f"{name}\0".encode())

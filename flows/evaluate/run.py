@@ -180,10 +180,7 @@ def _may_begin_early(settings: EvaluationSettings) -> bool:
 
 
 def was_evaluated(settings: EvaluationSettings) -> bool:
-    """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`.
-
-    Only then is it worth looking closer, while no server starts.
-    """
+    """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`."""
     kinds: tuple[Kind, ...] = ("backbone", "pipeline")
     current = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
     names = (settings.benchmark.name, settings.backbone.name, settings.pipeline.name)

@@ -161,10 +161,7 @@ class Session:
     async def open(
         cls, preparation: Preparation, control: Control, tags: Mapping[str, str], *, inputs: str = ""
     ) -> "AsyncIterator[Session]":
-        """Start a run with further tags; if the block raises, its records contain the status and the reason.
-
-        `inputs` is as in `RunRecord`.
-        """
+        """Start a run with further tags; if the block raises, its records contain the status and the reason."""
         settings = preparation.settings
         async with Resources.open(settings, control, traced=True) as resources:
             preparation = replace(preparation, settings=resources.settings)

@@ -364,9 +364,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     """Compare each cell with the best one, and all of them with each other.
 
     All pairs of ranked cells are tested, and p is adjusted for their number (Holm). Cells that were not evaluated in
-    full are left out. Those that used the gold SQL, those without a scored question, those that share none
-    with the best, and those that are lower only by questions without an answer after retryable failures are not
-    ranked.
+    full are left out, and those that cannot be compared with the best are not ranked, with the reason.
     """
     unranked = {result.cell.name: f"not ranked: {why}" for result in cells if (why := result.cell.unranked)}
     right = {

@@ -66,10 +66,7 @@ def registered(home: Home, control: Control) -> Iterator[None]:
 
 
 async def clear_leftovers(home: Home) -> int:
-    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were.
-
-    A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
-    """
+    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
     import httpx
 
     from tasks.results.mlflow.tracker import kill_mlflow_run

@@ -43,10 +43,7 @@ def prefect_app(**options: Any) -> "ASGIApp":
 
 
 def create_database(path: Path) -> None:
-    """Create Prefect's database from the template, if there is no database and a template.
-
-    If another process creates one meanwhile, that one stays. A process that is killed leaves no part of one.
-    """
+    """Create Prefect's database from the template, if there is no database and a template."""
     if not path.exists():
         # without a template there is no draft that could become the database
         with suppress(FileNotFoundError), atomic_create(path) as draft:

@@ -36,10 +36,7 @@ def _leave_terminal() -> None:
 
 @contextmanager
 def stopped_by_signals(on_first: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """Yield an event that the first signal sets, for work outside of an event loop; a second one interrupts it.
-
-    `on_first` is called after the event is set.
-    """
+    """Yield an event that the first signal sets, for work outside of an event loop; a second one interrupts it."""
     stop = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:

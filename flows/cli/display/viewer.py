@@ -174,10 +174,7 @@ def problem_page(problem: str) -> str:
 
 
 def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
-    """Return the server of the pages, which this machine alone can reach; `serve_forever` runs it.
-
-    It listens at the port; 0: any free one.
-    """
+    """Return the server of the pages at a port (0: any free one) of this machine alone; `serve_forever` runs it."""
     viewer = Viewer(folders)
 
     class Handler(BaseHTTPRequestHandler):
