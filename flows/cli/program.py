@@ -20,7 +20,7 @@ from flows.runtime.process import (
     forbid_core_dumps,
     open_closed_streams,
 )
-from tasks.core.errors import CrosscheckError, ExitCode
+from tasks.core.errors import CrosscheckError, ExitCode, did_you_mean
 
 LOOP = "Symlink loop"
 """Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
@@ -95,8 +95,6 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command's name; the error for an unknown name suggests a similar one."""
-        from tasks.core.errors import did_you_mean
-
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self._entries:
             raise click.UsageError(f'There is no command "{name}". {did_you_mean(name, self._entries)}', ctx)

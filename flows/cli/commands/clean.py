@@ -9,6 +9,8 @@ from annotated_types import Ge, Le
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.wording import counted, money
+from tasks.settings.choices import Keep, age
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,6 @@ class Status(options.Output):
     def __call__(self) -> None:
         from flows.evaluate.working_folder import FolderDocument, holdings_document, not_ours, open_folder
         from tasks.results.run_record import json_of
-        from tasks.settings.choices import Keep
 
         folder = open_folder(self.read_folder, Keep())
         holdings = folder.holdings()
@@ -81,7 +82,6 @@ class Clean(options.Output):
         )
         from flows.runtime.signals import logging_to
         from tasks.results.run_record import json_of
-        from tasks.settings.choices import Keep, age
 
         age(self.keep)  # raises an error that names --keep
         keep = Keep(age=self.keep, runs=self.keep_runs, rows=not self.rows)
@@ -117,7 +117,6 @@ class Clean(options.Output):
 
 def _cost_of_replies(folder: "Folder") -> str:
     from flows.evaluate.working_folder import Replies
-    from tasks.core.wording import counted, money
 
     store = next(store for store in folder.stores if isinstance(store, Replies))
     paid, unpriced = store.cost_of_removable()

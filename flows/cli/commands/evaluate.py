@@ -7,7 +7,7 @@ import click
 from annotated_types import Ge, Gt, Le
 
 from flows.cli import options
-from flows.runtime.output import open_in_browser
+from flows.runtime.output import open_in_browser, write_page
 from tasks.core.errors import ConfigurationError, ExitCode
 from tasks.core.wording import end_of
 
@@ -111,7 +111,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         """Make the missing repeats of a run, and print what they measure."""
         from flows.cli.display.matrix import repeats_estimate, repeats_problems
         from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
-        from flows.runtime.output import write_page
         from flows.runtime.progress import open_control
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Gt
 
 from flows.cli import options
-from flows.runtime.output import emit_json
+from flows.runtime.output import emit_json, write_page
 from tasks.core.wording import end_of
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
@@ -65,7 +65,6 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
                 read_names,
                 run_sweep,
             )
-            from flows.runtime.output import write_page
             from tasks.documents.html import html
             from tasks.documents.terminal import print_document
             from tasks.results.mlflow.package import address_of_page
