@@ -164,8 +164,8 @@ class Cleaned:
 
     before_bytes: int  # size of the folder
     after_bytes: int
-    problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
-    shrunk: bool = True  # whether the files were shrunk: no other process used the folder
+    shrunk: bool  # whether the files were shrunk: no other process used the folder
+    problems: tuple[str, ...]  # what could not be removed and why, in sentences
 
 
 def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folder:
@@ -202,7 +202,7 @@ def clean(folder: Folder, say: Callable[[str], None] = lambda text: None) -> Cle
         for store in folder.stores if is_alone else ():
             say(f"Shrinking {store.name}")
             problems += _problems_in(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), tuple(dict.fromkeys(problems)), is_alone)
+    return Cleaned(before, size_of(folder.home.path), is_alone, tuple(dict.fromkeys(problems)))
 
 
 def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
