@@ -206,7 +206,6 @@ def _internal_error_message(error: BaseException) -> str:
 
 
 def _os_error_message(error: OSError) -> str:
-    """Return the message for an operating system error, such as a full disk or missing permission."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -136,7 +136,6 @@ class Check(options.Files):
 
 
 def _document_of(report: "EndpointReport") -> "Document":
-    """Return the table of findings, and what the requests cost."""
     from tasks.documents.model import Block, Column, Document, Sentence, Span, Table
 
     rows = tuple(

@@ -150,7 +150,6 @@ class Viewer:
 
 
 def _list_of_runs(title: str, runs: Sequence[RunHeader], comparison_of: Address) -> Document:
-    """Return a list of runs with links to the page of each and to a comparison."""
     if not runs:
         return Document(title, (Sentence("There is no such run. `crosscheck evaluate` makes one."),))
     table = runs_table(
