@@ -125,7 +125,12 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code, one of `ExitCode`."""
+    """Run a command and return its exit code.
+
+    Exit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried, or a model's
+    endpoint or a database's server cannot be reached; 130 interrupted, all answers are kept; 70 an internal error, with
+    details in the log.
+    """
     forbid_core_dumps()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
