@@ -33,21 +33,23 @@ from flows.api.inputs import (
     text,
 )
 from flows.api.results import Results
+from flows.evaluate.score_agent import AgentDatabase, ScoredAgent, run_agent
 from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.folders import Folders
+from flows.runtime.signals import logging_to
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.records import Question
 from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import RunRecord
-from tasks.settings.choices import Only
+from tasks.settings.assemble import benchmark_settings
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.choices import Only, QuestionSelection
+from tasks.settings.evaluation import EvaluationSettings, RerunSettings
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, Home, find_data
 
 if TYPE_CHECKING:
     from flows.evaluate.answering import DatabaseAnswer
-    from flows.evaluate.score_agent import AgentDatabase
     from flows.matrix.matrix import Sweep
-    from flows.runtime.folders import Folders
-    from tasks.settings.benchmark import BenchmarkSettings
-    from tasks.settings.evaluation import EvaluationSettings
 
 
 SHOWN_ROWS = 1_000
@@ -58,7 +60,8 @@ class Crosscheck(Results):
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
-    prints: what is wrong, where, and how to correct it. Paid replies are kept; the same call continues.
+    prints: what is wrong, where, and how to correct it. If the user stops it, that is an `Interrupted`, a subclass.
+    Paid replies are kept; the same call continues.
 
     Attributes:
         home: working folder; None: CROSSCHECK_HOME, else `.crosscheck`.
@@ -86,10 +89,6 @@ class Crosscheck(Results):
             questions: ids, or a text such as "717-845,900"; None: all.
             limit: only the first so many of them.
             settings: values by key, as `--set` takes them: `{"pipeline.augmentation.keywords": False}`.
-
-        Raises:
-            CrosscheckError: bad input, or a service that does not answer.
-            Interrupted: the user stopped it (a subclass).
         """
         from flows.evaluate.run import run_evaluation
 
@@ -128,13 +127,8 @@ class Crosscheck(Results):
 
         Returns:
             The new run; where there is no question to repeat, the given run, whose `notes` say so.
-
-        Raises:
-            CrosscheckError: there is no such run, bad input, or a service that does not answer.
-            Interrupted: the user stopped it (a subclass).
         """
         from flows.evaluate.rerun import plan_rerun, run_rerun
-        from tasks.settings.evaluation import RerunSettings
 
         forget_changed_files()
         with arguments_named():
@@ -172,6 +166,8 @@ class Crosscheck(Results):
     ) -> "Sweep":
         """Evaluate every backbone with every pipeline and combination of settings, as `crosscheck sweep` does.
 
+        What keeps one cell from being evaluated is in `Sweep.table`, and no error.
+
         >>> planned = crosscheck.sweep(pipelines=["zero-shot", "few-shot"], questions=[1, 2], dry_run=True)
         >>> planned.table[["pipeline", "estimated_calls", "estimated_usd"]].values.tolist()
         [['zero-shot', 2, 0.0], ['few-shot', 2, 0.0]]
@@ -186,16 +182,11 @@ class Crosscheck(Results):
             settings: as in `evaluate`, for all cells.
             budget_usd: cost of the paid calls at which it stops asking; None: no limit.
             dry_run: whether it is only estimated, which needs no key.
-
-        Raises:
-            CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
-            Interrupted: the user stopped it (a subclass); the same call continues it.
         """
         from flows.evaluate.preparation import check_budget
         from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
-        from tasks.results.build_record import new_run_id
 
-        def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
+        def settings_of(backbone: str, pipeline: str, varied: tuple[str, ...]) -> EvaluationSettings:
             selected = {"questions": ids(questions), "limit": limit}
             return self._settings(benchmark, backbone, pipeline, settings, varied, **selected)
 
@@ -223,7 +214,7 @@ class Crosscheck(Results):
             if dry_run:
                 results = tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))
                 return Sweep("", results)
-            run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, open_control)
+            run = partial(run_sweep, labels, budget_usd, cells, estimates, open_control)
             return in_thread(run, controls)
 
     def answer(
@@ -248,12 +239,8 @@ class Crosscheck(Results):
 
         Returns:
             The SQL and at most the first 1,000 rows of its result.
-
-        Raises:
-            CrosscheckError: bad input, or a service that does not answer.
         """
         from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
-        from flows.runtime.signals import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
         check_types(question=(question, str), evidence=(evidence, str))
@@ -285,9 +272,6 @@ class Crosscheck(Results):
             name: name of the system; None: the file's name, or "predictions".
             questions: as in `evaluate`.
             settings: as in `evaluate`, of `benchmark.*` only.
-
-        Raises:
-            CrosscheckError: bad input.
         """
         file_or_answers = trajectories if predictions is None else predictions
         if file_or_answers is None or (predictions is not None and trajectories is not None):
@@ -295,13 +279,13 @@ class Crosscheck(Results):
         chosen = _benchmark_settings(benchmark, settings)
         with as_file(file_or_answers) as file, self._progress() as progress:
             is_trajectories = trajectories is not None
-            return self._score(
-                file, is_trajectories, chosen, name or file.stem, questions, limit=None, progress=progress
-            )
+            selected = selection(questions, limit=None)
+            system = name or file.stem
+            return self._score(file, chosen, system, selected, progress, trajectories=is_trajectories)
 
     def score_agent(
         self,
-        agent: "Callable[[Question, AgentDatabase], Any | Awaitable[Any]]",
+        agent: Callable[[Question, AgentDatabase], Any | Awaitable[Any]],
         *,
         benchmark: str | Path = DEFAULT_BENCHMARK,
         name: str | None = None,
@@ -338,15 +322,8 @@ class Crosscheck(Results):
             concurrency: questions at the same time.
             timeout_s: seconds for an attempt at a question; one that takes longer has failed.
             attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has
-                no answer and counts as wrong.
-
-        Raises:
-            CrosscheckError: bad input, or the agent fails at each of the first five questions.
-            Interrupted: the user stopped it (a subclass); the same call continues it.
+                no answer and counts as wrong; if each of the first five fails, it is an error.
         """
-        from flows.evaluate.score_agent import ScoredAgent, run_agent
-        from flows.runtime.signals import logging_to
-
         check_types(name=(name, str | None), trajectories=(trajectories, str | Path | None))
         chosen = _benchmark_settings(benchmark, settings)
         agent_name = name or str(getattr(agent, "__name__", type(agent).__name__))
@@ -365,48 +342,35 @@ class Crosscheck(Results):
             with logging_to(self._home):
                 file = in_thread(lambda: run_agent(agent, agent_settings, control), [control])
             try:
-                return self._score(
-                    file,
-                    trajectories=True,
-                    benchmark=chosen,
-                    name=agent_name,
-                    questions=questions,
-                    limit=limit,
-                    progress=progress,
-                )
+                selected = agent_settings.selection
+                return self._score(file, chosen, agent_name, selected, progress, trajectories=True)
             except CrosscheckError as error:
                 hint = f"The answers are kept: crosscheck score --trajectories {file}"
                 raise ConfigurationError(f"{error} {hint}") from error
 
     @property
-    def _folders(self) -> "Folders":
-        from flows.runtime.folders import Folders
-
+    def _folders(self) -> Folders:
         return Folders(find_data(text(self.data)), self._home)
 
     def _score(
         self,
         file: Path,
-        trajectories: bool,
-        benchmark: "BenchmarkSettings",
+        benchmark: BenchmarkSettings,
         name: str,
-        questions: Ids | None,
-        limit: int | None,
+        selected: QuestionSelection,
         progress: Progress,
+        *,
+        trajectories: bool,
     ) -> RunRecord:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
-        from flows.runtime.signals import logging_to
-        from tasks.benchmarks.predictions.formats import ReadingOptions
 
         settings = ScoreSettings(
             benchmark=benchmark,
             predictions=file,
             trajectories=trajectories,
-            reading=ReadingOptions(sql_column=None, by_position=False, unwrap=False),
             name=name,
             rules=read_rules(None, headline=benchmark.rule),
-            selection=selection(questions, limit),
-            linking=None,
+            selection=selected,
             trials=3 if benchmark.efficiency else 0,
             folders=self._folders,
         )
@@ -414,8 +378,6 @@ class Crosscheck(Results):
             return in_thread(lambda: run_score(settings, progress))
 
 
-def _benchmark_settings(benchmark: str | Path, settings: Settings | None) -> "BenchmarkSettings":
-    from tasks.settings.assemble import benchmark_settings
-
+def _benchmark_settings(benchmark: str | Path, settings: Settings | None) -> BenchmarkSettings:
     forget_changed_files()
     return benchmark_settings(str(benchmark), overrides(settings))

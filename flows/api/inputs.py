@@ -104,11 +104,7 @@ def text(path: str | Path | None) -> str | None:
 
 @contextmanager
 def arguments_named() -> Iterator[None]:
-    """Say which argument is not valid.
-
-    Raises:
-        ConfigurationError: in place of pydantic's ValidationError.
-    """
+    """Say which argument is not valid, in place of pydantic's ValidationError."""
     try:
         yield
     except ValidationError as error:

@@ -13,6 +13,7 @@ from flows.runtime.output import frame
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.registry import forget_changed_files
 from tasks.results.run_record import KINDS, Kind, RunRecord
+from tasks.settings.choices import EvaluationChoice, labels
 from tasks.settings.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ class Results:
     ) -> "EvaluationSettings":
         """Return the settings of an evaluation with further overrides, `varied`, and fields of `EvaluationChoice`."""
         from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.choices import EvaluationChoice
 
         forget_changed_files()
         with arguments_named():
@@ -88,8 +88,6 @@ class Results:
             return evaluation_settings(choice)
 
     def _labels(self) -> Mapping[str, str]:
-        from tasks.settings.choices import labels
-
         tags = checked_mapping("tags", self.tags, {"team": "research"})
         others = [f"{key}={value}" for key, value in tags.items() if key not in ("name", "note")]
         return labels(tags.get("name"), others, tags.get("note")).as_tags
@@ -125,9 +123,6 @@ class Results:
             rule: comparison rule; None: the headline rule of both.
             margin: percentage points; also tests whether B is not worse by that many or more
                 (`noninferiority`). None: no such test.
-
-        Raises:
-            CrosscheckError: there is no such run, or the two cannot be compared.
         """
         from tasks.results.compare import compare
         from tasks.results.noise import read_side
@@ -155,9 +150,6 @@ class Results:
 
         Returns:
             The figures: the object `noise` that `crosscheck evaluate --repeats N --json` prints.
-
-        Raises:
-            CrosscheckError: there is no such run, or it has fewer than two repeats.
         """
         from tasks.results.noise import measure, repeated_run, repeats_of
 
@@ -182,9 +174,6 @@ class Results:
             kind: stages, pareto, trend or causes.
             columns: columns of a paper that the figure takes.
             file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
-
-        Raises:
-            CrosscheckError: there is no such run or kind, or the figure cannot be drawn of these runs.
         """
         from tasks.pages.plots import plot, save
 
@@ -201,9 +190,6 @@ class Results:
 
         >>> crosscheck.runs().pipeline.iloc[-1]
         'few-shot'
-
-        Raises:
-            CrosscheckError: there is no run yet.
         """
         return self.query("SELECT * FROM runs ORDER BY started DESC, run_id DESC")
 
@@ -212,9 +198,6 @@ class Results:
 
         >>> crosscheck.predictions(run)[["question_id", "status"]].iloc[0].to_list()
         ['1', 'ok']
-
-        Raises:
-            CrosscheckError: there is no such run.
         """
         name = self._find(run).replace("'", "''")
         return self.query(f"SELECT * FROM questions WHERE run_id = '{name}' ORDER BY position")
@@ -224,9 +207,6 @@ class Results:
 
         >>> crosscheck.query("SELECT pipeline FROM runs ORDER BY started LIMIT 1").pipeline.to_list()
         ['few-shot']
-
-        Raises:
-            CrosscheckError: there is no run yet, or DuckDB refuses the query.
         """
         from tasks.results.warehouse.views import query
 

@@ -21,7 +21,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TextIO, get_args, get_origin
 
@@ -33,23 +32,23 @@ from pydantic import BaseModel, ConfigDict
 from flows.cli.values import FilePath as FilePath
 from flows.cli.values import NewFile as NewFile
 from flows.cli.values import Number, PageFile, Text
+from flows.runtime.folders import Folders
 from flows.runtime.output import emit_json, write_page
 from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
 from tasks.settings.base import Metavar as Metavar
-from tasks.settings.choices import EvaluationNames, QuestionSelection
+from tasks.settings.choices import EvaluationChoice, EvaluationNames, QuestionSelection, labels
+from tasks.settings.home import Home, find_data, find_home
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from flows.api.results import Results
     from flows.runtime.control import Progress
-    from flows.runtime.folders import Folders
     from tasks.documents.model import Document
     from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
-    from tasks.settings.home import Home
 
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -71,7 +70,6 @@ def _runs(context: click.Context, _parameter: click.Parameter, prefix: str) -> l
     """Complete the id of a run, newest first: its help is its score, if it has one, and what was evaluated."""
     from tasks.core.wording import percent_and_counts
     from tasks.results.warehouse.runs import Warehouse
-    from tasks.settings.home import find_home
 
     try:
         runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
@@ -142,22 +140,12 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-_class_numbers = count()
-
-
 class Command(Described, BaseModel):
     """A command: its fields are its options, and it is called with their values."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     grouped: ClassVar[bool] = False
     """Whether its help lists options under headings."""
-    number: ClassVar[int]
-    """Place among the classes in the order of their definitions, which is that of their options."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Number the class."""
-        cls.number = next(_class_numbers)
 
     def __call__(self) -> int | None:
         """Do what the command does, and return its exit code; None is 0."""
@@ -169,12 +157,11 @@ class Command(Described, BaseModel):
 
         Click has checked the values, so the model does not check them again.
         """
-        bases = (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command)
-        # options stand in the order in which the classes are defined
-        classes = sorted(bases, key=lambda base: base.number)
         fields: dict[str, FieldInfo] = {}
-        for base in classes:
-            fields |= _own_fields(base, cls)
+        # options stand in the order in which this module defines their classes, then the command's own
+        for base in (*globals().values(), cls):
+            if base in cls.__mro__ and issubclass(base, Command):
+                fields |= _own_fields(base, cls)
         descriptions = field_docstrings(EvaluationNames) | field_docstrings(cls)
         parameters = [_parameter(name, field, descriptions.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
@@ -201,10 +188,7 @@ def _own_fields(base: type[Command], command: type[Command]) -> "dict[str, Field
 
 
 def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, click.Parameter]:
-    """Return the option or argument of a field, and whether the help lists it after the command's own options.
-
-    What the field's `More` says comes before what its type says.
-    """
+    """Return the option or argument of a field, and whether the help lists it after the command's own options."""
     # the field's annotations, such as `More` and bounds, by type
     by_type = {type(note): note for note in field.metadata}
     kind, several = _kind_of(field.annotation)
@@ -302,17 +286,13 @@ class Folder(Command):
     """Working folder for caches, stores and results. [default: CROSSCHECK_HOME, else .crosscheck]"""
 
     @property
-    def folder(self) -> "Home":
+    def folder(self) -> Home:
         """The working folder; made where it is missing."""
-        from tasks.settings.home import find_home
-
         return find_home(self.home)
 
     @property
-    def read_folder(self) -> "Home":
+    def read_folder(self) -> Home:
         """The working folder as it is, which may be missing: for what only reads."""
-        from tasks.settings.home import find_home
-
         return find_home(self.home, make=False)
 
     @property
@@ -384,17 +364,13 @@ class Files(Data, Output):
     """Options of commands that read a benchmark's files and use the working folder."""
 
     @property
-    def folders(self) -> "Folders":
+    def folders(self) -> Folders:
         """Both folders."""
-        from flows.runtime.folders import Folders
-        from tasks.settings.home import find_data
-
         return Folders(find_data(self.data), self.folder)
 
     def settings_of(self, **others: Any) -> "EvaluationSettings":
         """Return the settings of an evaluation by this command's options; `others` are further or replacing fields."""
         from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.choices import EvaluationChoice
 
         own_values = {
             name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
@@ -486,8 +462,6 @@ class Labels(Command):
     @property
     def labels(self) -> dict[str, str]:
         """Tags of the run, its name and note among them."""
-        from tasks.settings.choices import labels
-
         return labels(self.name, self.tag, self.note).as_tags
 
 

@@ -5,6 +5,7 @@ import importlib
 import io
 import re
 import sys
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from flows.runtime.process import (
     forbid_core_dumps,
     open_closed_streams,
 )
-from tasks.core.errors import CrosscheckError, ExitCode
+from tasks.core.errors import CrosscheckError, ExitCode, did_you_mean
 
 LOOP = "Symlink loop"
 """Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
@@ -94,8 +95,6 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command's name; the error for an unknown name suggests a similar one."""
-        from tasks.core.errors import did_you_mean
-
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self._entries:
             raise click.UsageError(f'There is no command "{name}". {did_you_mean(name, self._entries)}', ctx)
@@ -203,7 +202,8 @@ def _internal_error_message(error: BaseException) -> str:
     problem = f"internal error ({type(error).__name__}: {error})"
     log = _append_to_log(error)
     if log is None:  # no working folder, so no log
-        return f"{problem}. Please report it with these details:\n{_traceback_of(error)}"
+        details = "".join(traceback.format_exception(error))
+        return f"{problem}. Please report it with these details:\n{details}"
     return (
         f"{problem}. Answers so far are kept: run the same command again to continue. Please report it with the "
         f"details at the end of {log}."
@@ -211,7 +211,6 @@ def _internal_error_message(error: BaseException) -> str:
 
 
 def _os_error_message(error: OSError) -> str:
-    """Return the message for an operating system error, such as a full disk or missing permission."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -240,13 +239,7 @@ def _append_to_log(error: BaseException) -> Path | None:
     try:
         log = log_file(find_home())
         with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(_traceback_of(error))
+            file.writelines(traceback.format_exception(error))
     except (OSError, CrosscheckError):
         return None
     return log
-
-
-def _traceback_of(error: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(error))

@@ -123,7 +123,6 @@ class DatabaseAnswer(JsonDocument):
 
 
 def _open_database(settings: EvaluationSettings, database_path: str, progress: Progress) -> Database:
-    """Open the database that the user named."""
     benchmark = settings.benchmark
     location = locate(
         database_path, writable=benchmark.allow_writable_role, version=benchmark.database_version

@@ -95,10 +95,7 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
 
 
 async def open_home() -> Home:
-    """Return the worker's working folder, and mark runs that were killed there as ended.
-
-    Prefect's automation marks those of other machines.
-    """
+    """Return the worker's working folder, and mark runs killed there as ended; Prefect's automation marks others."""
     if (deployed := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
         raise ConfigurationError(
             f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {deployed}, is not on its "

@@ -82,10 +82,7 @@ class _Measuring(OfflineBackbone):
 
 
 async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:
-    """Measure the calls of each of an evaluation's backbones.
-
-    () where no question can be answered, or one of the sample has no answer.
-    """
+    """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
     settings = preparation.settings
     measuring = {backbone.name: _Measuring(JsonFormats.of(backbone)) for backbone in backbones_of(settings)}
     backbones = {name: MeteredBackbone(backbone, backbone.formats) for name, backbone in measuring.items()}

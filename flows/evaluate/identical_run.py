@@ -53,10 +53,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def source_digest(conf: Path, folders: tuple[str, ...] = CONFIGURATION) -> str:
-    """Return the sha256 of the source, templates and folders of `conf` that are in use, changed ones included.
-
-    It is the same wherever they are installed.
-    """
+    """Return the sha256 of the source, templates and folders of `conf` in use, the same wherever they are installed."""
     digest = hashlib.sha256()
     for name, file in sorted(_files(conf, folders)):
         digest.update(f"{name}\0".encode())
@@ -119,10 +116,6 @@ def may_repeat(settings: EvaluationSettings) -> bool:
 
 def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     """Return the digest of all that decides the result of an evaluation and of the tags that it is to have.
-
-    That is: the settings that were asked for, also of the models that a pipeline names; questions, demonstrations,
-    descriptions and schemas with their samples; the content of the databases; golds and answer keys; the code, the
-    prompts, the configuration and the versions of what is installed; and the store of MLflow.
 
     "" where it does not follow from these: see `may_repeat`, and databases on a server, whose content is known by its
     row counts alone, accepted results in place of golds, and test suites.

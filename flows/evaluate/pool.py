@@ -214,20 +214,18 @@ class _Pool:
 
 @asynccontextmanager
 async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], None]]:
-    """Yield a function that queues outcomes for scoring; leaving the block waits until all are scored."""
-    queue: asyncio.Queue[tuple[Question, Outcome] | None] = asyncio.Queue()
+    """Yield a function that begins to score an outcome; leaving the block waits until all are scored."""
+    gate = asyncio.Semaphore(SCORERS)
+    scoring: list[asyncio.Task[None]] = []
 
-    async def score_queued() -> None:
-        while (item := await queue.get()) is not None:
-            await score(*item)
+    async def score_in_turn(question: Question, outcome: Outcome) -> None:
+        async with gate:
+            await score(question, outcome)
 
-    scorers = [asyncio.create_task(score_queued()) for _ in range(SCORERS)]
     try:
-        yield lambda question, outcome: queue.put_nowait((question, outcome))
+        yield lambda question, outcome: scoring.append(asyncio.create_task(score_in_turn(question, outcome)))
     finally:
-        for _ in scorers:
-            queue.put_nowait(None)  # ends one of them
-        await asyncio.gather(*scorers)
+        await asyncio.gather(*scoring)
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:

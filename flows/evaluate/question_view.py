@@ -238,19 +238,23 @@ async def _execute(
     views: Sequence[QuestionView], benchmark: Benchmark, rows: int, progress: Progress
 ) -> list[QuestionView]:
     """Add the results of both SQLs, and the causes of wrong answers, to what is known of questions."""
-    databases: dict[str, Database | CrosscheckError] = {}
+    databases: dict[str, Database | str] = {}  # or why one cannot be opened
     for name in dict.fromkeys(view.score.question.database_id for view in views):
+        if not benchmark.exists(name):
+            where = benchmark.location(name)
+            databases[name] = f"The database {where} is not there: neither SQL can be executed."
+            continue
         try:
-            databases[name] = _open_database(benchmark, name)
+            databases[name] = open_benchmark_database(benchmark, name, 0)
         except CrosscheckError as error:
-            databases[name] = error
+            databases[name] = str(error)
     async with SqlWorkers(WORKERS) as workers:
 
         async def execute(view: QuestionView) -> QuestionView:
             score = view.score
             database = databases[score.question.database_id]
-            if isinstance(database, CrosscheckError):
-                return replace(view, problem=str(database))
+            if isinstance(database, str):
+                return replace(view, problem=database)
             try:
                 predicted, gold = [
                     await workers.execute(database, sql, rows=rows, timeout_s=benchmark.settings.timeout_s)
@@ -298,13 +302,6 @@ def _remark(view: QuestionView, benchmark: Benchmark, dialect: str) -> str:
             f"The results {differ}: the question has further gold SQL, and one right result is enough."
         )
     return " ".join(reasons)
-
-
-def _open_database(benchmark: Benchmark, name: str) -> Database:
-    if not benchmark.exists(name):
-        where = benchmark.location(name)
-        raise DataError(f"The database {where} is not there: neither SQL can be executed.")
-    return open_benchmark_database(benchmark, name, 0)
 
 
 def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets: bool) -> Differing:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect.flow_runs import beginnings, check_shards, import_engines, reason_in, result_of
+from flows.prefect.flow_runs import check_shards, import_engines, reason_in, run_flow
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
@@ -157,13 +157,10 @@ def run_evaluation(
 
         if early:
             evaluating = evaluate_early(prefect.preparation, control, prefect.connect, similar=similar)
-            control.result = prefect.loop.run(evaluating)
         else:
             flow = evaluation_flow(control, prefect.preparation)
-            for beginning in beginnings(control, prefect.connect):
-                with beginning:
-                    state = prefect.loop.run(flow(settings, return_state=True))
-            control.result = prefect.loop.run(result_of(state))
+            evaluating = run_flow(flow, settings, control, prefect.connect)
+        control.result = prefect.loop.run(evaluating)
     assert control.result is not None
     return control.result
 
@@ -183,10 +180,7 @@ def _may_begin_early(settings: EvaluationSettings) -> bool:
 
 
 def was_evaluated(settings: EvaluationSettings) -> bool:
-    """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`.
-
-    Only then is it worth looking closer, while no server starts.
-    """
+    """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`."""
     kinds: tuple[Kind, ...] = ("backbone", "pipeline")
     current = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
     names = (settings.benchmark.name, settings.backbone.name, settings.pipeline.name)

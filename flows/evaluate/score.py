@@ -53,15 +53,16 @@ class ScoreSettings:
 
     benchmark: BenchmarkSettings
     predictions: Path  # file of the predictions, or of the trajectories
-    reading: ReadingOptions  # how it is read where its content leaves it open
     name: str  # of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
     selection: QuestionSelection
-    linking: Path | None  # file of schema links
     trials: int  # repeated measurements of efficiency; 0: it is not measured
     trajectories: bool  # whether it is a file of trajectories
     folders: Folders
+    # how it is read where its content leaves it open
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
+    linking: Path | None = None  # file of schema links
 
     @property
     def headline(self) -> str:
@@ -81,7 +82,6 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
 
 
 def _describe(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> RunRecord:
-    """Return the run's identity, with the system's name as its backbone."""
     file = describe_file(predictions.file)
     copied = {COPIES_GOLD: True} if predictions.copies_gold else {}
     linking = {"linking": str(settings.linking)} if settings.linking else {}

@@ -289,9 +289,8 @@ class ScoredAgent:
 def run_agent(agent: Agent, settings: ScoredAgent, control: Control) -> Path:
     """Run an agent on every selected question, and return the file of its trajectories.
 
-    Each answer is written as soon as it arrives; the same call continues a file that is not complete. A file of the
-    user's own is always continued: the agent is run on the questions that it lacks, and on those whose attempts all
-    failed.
+    Each answer is written as soon as it arrives. The same call continues a file that is not complete, and always one of
+    the user's own, with the questions that it lacks and those whose attempts all failed.
     """
     try:
         inspect.signature(agent).bind(None, None)
@@ -365,10 +364,7 @@ class _AgentRun:
             self._agent_loop.call_soon_threadsafe(self._agent_loop.stop)
 
     async def _work(self, queue: Iterator[Question], workers: SqlWorkers) -> None:
-        """Answer questions of the queue, which all workers share, and write each answer when it comes.
-
-        `fatal` is set if the first `FIRST` answers of all workers are failures; then, and on a stop, work ends.
-        """
+        """Answer questions of the queue, which all workers share, and write each answer when it comes."""
         for question in queue:
             if self.fatal or self.control.stop.is_set():
                 return

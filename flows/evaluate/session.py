@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from flows.evaluate.exchanges import cached_exchange
@@ -67,7 +66,6 @@ WRITE_EVERY_S = 5.0
 """Interval of writes to the warehouse: a crash loses at most the scores of one interval, whose answers are cached."""
 FIRST_CALLS_S = 0.3
 """Time for which the run is not yet begun in MLflow, so that the first model calls are sent before."""
-NO_TAGS: Mapping[str, str] = MappingProxyType({})
 NO_SHARDS = Answers()
 
 
@@ -165,10 +163,7 @@ class Session:
     async def open(
         cls, preparation: Preparation, control: Control, tags: Mapping[str, str], *, inputs: str = ""
     ) -> "AsyncIterator[Session]":
-        """Start a run with further tags; if the block raises, its records contain the status and the reason.
-
-        `inputs` is as in `RunRecord`.
-        """
+        """Start a run with further tags; if the block raises, its records contain the status and the reason."""
         settings = preparation.settings
         async with Resources.open(settings, control, traced=True) as resources:
             preparation = replace(preparation, settings=resources.settings)
@@ -239,7 +234,6 @@ class Session:
         return answer_all(questions, runner, control, score or self.scorer.score, shards, restored)
 
     def _queue(self, score: QuestionScore) -> None:
-        """Queue a scored question for the next write to the warehouse."""
         self._unwritten.append(score)
         self._tracing.scored(score)
 
@@ -252,7 +246,7 @@ class Session:
         answers: Answers,
         *,
         facts: Mapping[str, Any],
-        tags: Mapping[str, str] = NO_TAGS,
+        tags: Mapping[str, str] | None = None,
         shards: Answers = NO_SHARDS,
     ) -> RunRecord:
         """Log the run, while Prefect records the last task runs, and return its record.
@@ -262,8 +256,8 @@ class Session:
         settings = self.preparation.settings
         efficiency = await self.scorer.measure_efficiency() if settings.benchmark.efficiency else None
         changed = await asyncio.to_thread(self._changed_databases)
-        tags = {**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags
-        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **tags}})
+        changed_tag = {DATABASES_CHANGED: shorten(changed, 5)} if changed else {}
+        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **(tags or {}), **changed_tag}})
         record = self.scorer.record(
             self.run,
             efficiency,
@@ -444,7 +438,6 @@ class Session:
 
 
 def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) -> RunRecord:
-    """Return the identity of a new run, with further tags."""
     settings, benchmark = preparation.settings, preparation.benchmark
     tags = dict(tags)
     if settings.changed:

@@ -13,7 +13,6 @@ from statistics import fmean
 from uuid import UUID
 
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 
 from flows.evaluate.identical_run import digest_of, source_digest
 from flows.evaluate.pool import Answers
@@ -23,23 +22,21 @@ from flows.prefect.flow_runs import SHARDS, abandon, cancel, in_task_run, launch
 from flows.prefect.stage_results import PersistedResults
 from flows.runtime.control import Control, Interrupted
 from tasks.core.errors import ConfigurationError
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import RunRecord, json_of
 from tasks.settings.evaluation import EvaluationSettings, Shard
 from tasks.settings.home import find_conf
-
-_answers: TypeAdapter[Answers] = TypeAdapter(Answers)
 
 
 async def hand_over(results: PersistedResults, run: str, flow_run: str, answers: Answers) -> None:
     """Persist the result of a shard's flow run."""
-    value = {"value": to_jsonable_python(answers)}
+    value = {"value": json_of(answers)}
     await in_task_run("hand over", "hand over", lambda: results.write(f"shards/{run}/{flow_run}", value))
 
 
 async def read_answers(results: PersistedResults, run: str, flow_run: str) -> Answers | None:
     """Return the result of a shard's flow run; None if there is none."""
     stored = await results.read(f"shards/{run}/{flow_run}")
-    return _answers.validate_python(stored["value"]) if stored else None
+    return TypeAdapter(Answers).validate_python(stored["value"]) if stored else None
 
 
 def shared_inputs(preparation: Preparation) -> dict[str, str]:
@@ -134,10 +131,7 @@ async def _launch(settings: EvaluationSettings, shard: Shard) -> _ShardRun:
 async def _wait(
     shard_runs: Sequence[_ShardRun], settings: EvaluationSettings, results: PersistedResults, control: Control
 ) -> Answers:
-    """Return what the shards answered; their evaluation asks the questions of a shard that was refused or not taken.
-
-    A shard whose worker crashed is launched again. If every shard is refused, the settings are wrong.
-    """
+    """Return what the shards answered; if every shard is refused, the settings are wrong."""
     answers = Answers()
     refusals = []
     last_running = time.monotonic()
@@ -207,10 +201,7 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
 
 
 async def _launch_again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
-    """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often.
-
-    A worker that took the shard and does not start it (`stuck`) counts as crashed.
-    """
+    """Launch a shard again whose worker crashed; end it, and return False, if it failed otherwise or too often."""
     if shard_run.stuck:
         await abandon([shard_run.flow_run], "The worker that took it did not begin.")
     if (shard_run.state == "CRASHED" or shard_run.stuck) and shard_run.lost < MAX_WORKERS_LOST:

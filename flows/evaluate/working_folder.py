@@ -127,9 +127,6 @@ class Replies(FolderStore):
         return sum(model.entries for model in removable) + damaged
 
 
-Say = Callable[[str], None]
-
-
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A working folder at one moment."""
@@ -165,10 +162,10 @@ class Folder:
 class Cleaned:
     """What a cleaning did."""
 
-    before: int  # bytes of the folder
-    after: int
-    problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
-    shrunk: bool = True  # whether the files were shrunk: no other process used the folder
+    before_bytes: int  # size of the folder
+    after_bytes: int
+    shrunk: bool  # whether the files were shrunk: no other process used the folder
+    problems: tuple[str, ...]  # what could not be removed and why, in sentences
 
 
 def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folder:
@@ -191,7 +188,7 @@ def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folde
     return Folder(home, kept, stores)
 
 
-def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
+def clean(folder: Folder, say: Callable[[str], None] = lambda text: None) -> Cleaned:
     """Remove what is not kept, then shrink the files if no other process uses the folder.
 
     Killed at any moment, the next cleaning continues. What is being done is said with `say`.
@@ -205,7 +202,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
         for store in folder.stores if is_alone else ():
             say(f"Shrinking {store.name}")
             problems += _problems_in(store, store.shrink)
-    return Cleaned(before, size_of(folder.home.path), tuple(dict.fromkeys(problems)), is_alone)
+    return Cleaned(before, size_of(folder.home.path), is_alone, tuple(dict.fromkeys(problems)))
 
 
 def _problems_in(store: FolderStore, work: Callable[[], None]) -> Sequence[str]:
@@ -271,9 +268,10 @@ def _row(name: str, holding: Holding, location: str = "") -> tuple[str, ...]:
 
 def in_words(cleaned: Cleaned) -> str:
     """Say what was freed, and what could not be done."""
-    freed = f"Nothing freed ({size(cleaned.after)})."
-    if (count := cleaned.before - cleaned.after) > 0:
-        freed = f"Freed {size(count)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
+    before, after = cleaned.before_bytes, cleaned.after_bytes
+    freed = f"Nothing freed ({size(after)})."
+    if before > after:
+        freed = f"Freed {size(before - after)}: {size(after)} are left of {size(before)}."
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 
 

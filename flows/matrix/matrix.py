@@ -24,6 +24,7 @@ from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, counts, percent
 from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.results.build_record import new_run_id
 from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
 from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
@@ -363,9 +364,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     """Compare each cell with the best one, and all of them with each other.
 
     All pairs of ranked cells are tested, and p is adjusted for their number (Holm). Cells that were not evaluated in
-    full are left out. Those that used the gold SQL, those without a scored question, those that share none
-    with the best, and those that are lower only by questions without an answer after retryable failures are not
-    ranked.
+    full are left out, and those that cannot be compared with the best are not ranked, with the reason.
     """
     unranked = {result.cell.name: f"not ranked: {why}" for result in cells if (why := result.cell.unranked)}
     right = {
@@ -440,7 +439,6 @@ async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Est
 
 
 def run_sweep(
-    sweep_id: str,
     labels: Mapping[str, str],
     budget_usd: float | None,
     cells: Sequence[Cell],
@@ -448,6 +446,7 @@ def run_sweep(
     opened: Opened,
 ) -> Sweep:
     """Evaluate every cell in order within a budget for all; the others continue if one fails."""
+    sweep_id = new_run_id()
     budget = None if budget_usd is None else Budget(budget_usd)
     tagged = [replace(cell, tags={**labels, "sweep": sweep_id, **cell.tags}) for cell in cells]
     results = []

@@ -33,7 +33,7 @@ from flows.evaluate.working_folder import clean, in_words, open_folder
 from flows.matrix.matrix import Cell, CellLimits
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
-from flows.prefect.flow_runs import async_beginnings, result_of
+from flows.prefect.flow_runs import run_flow
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
 from tasks.backbone.budget import Budget
@@ -289,11 +289,8 @@ async def _evaluate(
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
             preparation = limits.prepare(cell, left, control, check)
             evaluate = evaluation_flow(control, preparation)
-            # A flow run is begun again while Prefect's server does not answer.
-            async for beginning in async_beginnings(control, partial(time.sleep, RESTART_S)):
-                with beginning:
-                    state = await evaluate(preparation.settings, return_state=True)
-            control.result = await result_of(state)
+            pause = partial(time.sleep, RESTART_S)  # in which Prefect's server may answer again
+            control.result = await run_flow(evaluate, preparation.settings, control, pause)
         assert control.result is not None
         return NightEntry.of_run(control.result)
     except Interrupted:
@@ -308,8 +305,7 @@ async def _evaluate(
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
     """Write the record and the page of a nightly run, and show its verdict in Prefect."""
-    file = await asyncio.to_thread(write, night, home)
-    page = await asyncio.to_thread(_write_page, night, file.with_suffix(".html"), home)
+    page = await asyncio.to_thread(_write_page, night, home, warehouse)
     document = await asyncio.to_thread(night_document, night, warehouse, page=str(page))
     await show_markdown("night", markdown(document), night.verdict)
     run_log = get_run_logger()
@@ -317,9 +313,9 @@ async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
     levels.get(night.colour, run_log.info)("%s The report is %s.", night.verdict, page)
 
 
-def _write_page(night: Night, page: Path, home: Home) -> Path:
-    """Write the page of a nightly run, and the leaderboard to which it links."""
-    warehouse = Warehouse(home.warehouse)
+def _write_page(night: Night, home: Home, warehouse: Warehouse) -> Path:
+    """Write the record and the page of a nightly run, and the leaderboard to which it links."""
+    page = write(night, home).with_suffix(".html")
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
     atomic_write_text(page, html(night_document(night, warehouse, address)))

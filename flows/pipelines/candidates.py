@@ -61,10 +61,8 @@ class Candidates:
         """Run the pipeline for every candidate, at the same time; return their SQL.
 
         The first one's steps and links are recorded as those of the pipeline. A candidate whose backbone refuses it
-        for good has no SQL, unless all are refused.
-
-        Raises:
-            Exception: what kept a candidate from being written, when all others are: their calls are kept.
+        for good has no SQL, unless all are refused. Another error is raised when all others are written, so that their
+        calls are kept.
         """
         question_run = current_question_run()
         count = context.settings.candidates.n
@@ -189,11 +187,7 @@ class CandidateSelection:
 def _without_refused(
     answers: Sequence[str | BaseException | None], record: PipelineRecord
 ) -> tuple[str | None, ...]:
-    """Return the candidates' SQL, None where the backbone refused one for good.
-
-    Raises:
-        BaseException: another error, or every candidate was refused.
-    """
+    """Return the candidates' SQL, None where the backbone refused one for good; raise any other error."""
     errors = [answer for answer in answers if isinstance(answer, BaseException)]
     if other_errors := [error for error in errors if not _is_refusal(error)]:
         raise other_errors[0]

@@ -157,12 +157,9 @@ def results_or_raise(
 @overload
 def results_or_raise(gathered: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
 def results_or_raise(gathered: Sequence[object], /) -> tuple[object, ...]:
-    """Return what `asyncio.gather(..., return_exceptions=True)` has found.
+    """Return what `asyncio.gather(..., return_exceptions=True)` has found, or raise the error of the first that failed.
 
     With it, `gather` awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.
-
-    Raises:
-        BaseException: that of the first stage, in their order, that failed.
     """
     for result in gathered:
         if isinstance(result, BaseException):

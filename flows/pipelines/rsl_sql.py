@@ -100,10 +100,7 @@ def gold_link(context: Context[LinkedSettings]) -> Link:
 
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
-    """Step 2: elements, keywords and conditions, in one call or in three at the same time.
-
-    A part that is switched off is None.
-    """
+    """Step 2: elements, keywords and conditions, in one call or in three at the same time; None for what is off."""
     settings = context.settings.augmentation
     backbone = context.backbone
     max_columns = context.settings.linking.forward.max_columns_per_table

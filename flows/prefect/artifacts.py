@@ -23,8 +23,6 @@ log = logging.getLogger(__name__)
 OWN_UI = "http://127.0.0.1:4200"
 """Address at which `crosscheck up` shows Prefect's pages by default."""
 UPDATE_INTERVAL_S = 5.0
-RERUN = "rerun-by-name/rerun"
-"""The deployment of re-runs."""
 UNANSWERED_TAG = "unanswered"
 """Tag of flow runs that left questions without an answer."""
 
@@ -94,7 +92,7 @@ async def _rerun_form(record: RunRecord) -> str:
     """Return the address of the form that re-runs a run, with its id filled in; "" where no form is deployed."""
     try:
         async with open_client() as client:
-            deployment = await client.read_deployment_by_name(RERUN)
+            deployment = await client.read_deployment_by_name("rerun-by-name/rerun")
         fields = deployment.parameter_openapi_schema["properties"]  # type: ignore[index]  # it has one
         choice = {**fields["choice"]["default"], "run": record.run_id}
     except Exception as error:  # a link that cannot be made must not lose a result

@@ -150,10 +150,7 @@ async def notify(state: str, text: str, page: str) -> str:
 
 
 async def notify_of_nights() -> None:
-    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY for nightly runs that cannot do so themselves.
-
-    Without the variable nothing is changed.
-    """
+    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY for nightly runs that cannot do so themselves."""
     url = find_webhook()
     if not url:
         return

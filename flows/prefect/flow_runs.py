@@ -19,7 +19,6 @@ from tasks.settings.evaluation import EvaluationSettings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
-    from tenacity import AsyncRetrying, Retrying
 
 
 log = logging.getLogger(__name__)
@@ -103,11 +102,7 @@ def final_state(result: RunRecord, message: str = "") -> Any:
 
 
 async def result_of(state: Any) -> RunRecord:
-    """Return the result that a `final_state` holds, also of a failed flow run.
-
-    Raises:
-        BaseException: what ended the flow without a result.
-    """
+    """Return the result that a `final_state` holds, also of a failed flow run; raise what ended one without."""
     from prefect.utilities.annotations import quote
 
     result = await state.aresult(raise_on_failure=False)
@@ -117,29 +112,20 @@ async def result_of(state: Any) -> RunRecord:
     raise result
 
 
-def beginnings(control: Control, connect: Callable[[], None]) -> "Retrying":
-    """Yield attempts at a flow: a further one if Prefect's server dies before the flow run begins.
+async def run_flow(
+    flow: Callable[..., Awaitable[Any]], settings: Any, control: Control, connect: Callable[[], None]
+) -> RunRecord:
+    """Run a flow and return its result; begin it again if Prefect's server dies before the flow run begins.
 
     `connect` waits until the server answers again.
     """
-    from tenacity import Retrying
+    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
-    return Retrying(**_retry_options(control), before_sleep=lambda _: connect())
-
-
-def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRetrying":
-    """Yield attempts as `beginnings` does; the event loop goes on while `connect` waits."""
-    from tenacity import AsyncRetrying
+    async def begin() -> Any:
+        return await flow(settings, return_state=True)
 
     async def wait(_: object) -> None:
         await asyncio.to_thread(connect)
-
-    return AsyncRetrying(**_retry_options(control), before_sleep=wait)
-
-
-def _retry_options(control: Control) -> dict[str, Any]:
-    """Return tenacity's options for beginning a flow again while the server is unreachable, until its run has an id."""
-    from tenacity import retry_if_exception, stop_after_attempt
 
     def give_up(_: object) -> None:
         raise CrosscheckError(
@@ -147,11 +133,13 @@ def _retry_options(control: Control) -> dict[str, Any]:
             "command again to continue."
         )
 
-    return {
-        "retry": retry_if_exception(lambda error: not control.flow_run and _is_unreachable(error)),
-        "stop": stop_after_attempt(MAX_BEGINNINGS),
-        "retry_error_callback": give_up,
-    }
+    attempts = AsyncRetrying(
+        retry=retry_if_exception(lambda error: not control.flow_run and _is_unreachable(error)),
+        stop=stop_after_attempt(MAX_BEGINNINGS),
+        before_sleep=wait,
+        retry_error_callback=give_up,
+    )
+    return await result_of(await attempts(begin))
 
 
 def reason_in(error: BaseException) -> CrosscheckError | None:

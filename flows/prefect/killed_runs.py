@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, ValidationError
 
+from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run, has_crashed
 from flows.runtime.control import Control
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import first_problem
@@ -65,10 +66,7 @@ def registered(home: Home, control: Control) -> Iterator[None]:
 
 
 async def clear_leftovers(home: Home) -> int:
-    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were.
-
-    A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
-    """
+    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were."""
     import httpx
 
     from tasks.results.mlflow.tracker import kill_mlflow_run
@@ -80,7 +78,12 @@ async def clear_leftovers(home: Home) -> int:
         try:
             if ids is None or not await _has_ended(ids):
                 continue
-            await _end_in_prefect(ids)
+            for flow_run in filter(None, (ids.flow_run, ids.nightly)):
+                await crash_flow_run(
+                    flow_run, "Its process was killed. Run the same command again to continue it."
+                )
+            if ids.flow_run:
+                await cancel_launched_by(ids.flow_run)
         except httpx.HTTPError as error:  # a later command ends it
             log.warning("%s: the end of this run could not be recorded in Prefect: %s", path, error)
             continue
@@ -93,15 +96,6 @@ async def clear_leftovers(home: Home) -> int:
     return cleared
 
 
-async def _end_in_prefect(ids: RunIds) -> None:
-    from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run
-
-    for flow_run in filter(None, (ids.flow_run, ids.nightly)):
-        await crash_flow_run(flow_run, "Its process was killed. Run the same command again to continue it.")
-    if ids.flow_run:
-        await cancel_launched_by(ids.flow_run)
-
-
 async def _has_ended(ids: RunIds) -> bool:
     """Return whether the process of a file has ended.
 
@@ -109,8 +103,6 @@ async def _has_ended(ids: RunIds) -> bool:
     run as crashed, because its heartbeats stopped.
     """
     import psutil
-
-    from flows.prefect.flow_runs import has_crashed
 
     if ids.host == socket.gethostname():
         is_of_this_process = ids.pid == os.getpid()  # an earlier process that had the same id

@@ -42,19 +42,12 @@ def prefect_app(**options: Any) -> "ASGIApp":
     return own_pages(app, PREFECT_SERVER_CORS_ALLOWED_ORIGINS.value(), ORIGINS)
 
 
-class NoTemplate(Exception):  # noqa: N818 - a signal, not an error
-    """Signal that the installed release of Prefect has not made a database yet."""
-
-
 def create_database(path: Path) -> None:
-    """Create Prefect's database from the template, if there is no database and a template.
-
-    If another process creates one meanwhile, that one stays. A process that is killed leaves no part of one.
-    """
+    """Create Prefect's database from the template, if there is no database and a template."""
     if not path.exists():
-        with suppress(NoTemplate), atomic_create(path) as draft:
-            if not TEMPLATE.copy(draft):
-                raise NoTemplate  # so that the draft does not become the database
+        # without a template there is no draft that could become the database
+        with suppress(FileNotFoundError), atomic_create(path) as draft:
+            TEMPLATE.copy(draft)
 
 
 def migrate(path: Path) -> None:

@@ -9,7 +9,6 @@ from tasks.results.retention import BUSY_TIMEOUT_S, Holding, Retention, SqliteSt
 
 _MIN_AGE = datetime.timedelta(hours=1, seconds=1)
 """Prefect's vacuum refuses to remove anything younger."""
-_OLD = f"FROM flow_run WHERE state_type IN {ENDED} AND end_time < ?"
 
 
 class PrefectRecords(SqliteStore):
@@ -20,11 +19,11 @@ class PrefectRecords(SqliteStore):
         if not self.path.exists():
             return self.in_proportion({"flow runs": 0})
         cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _MIN_AGE)
+        old = f"state_type IN {ENDED} AND end_time < ?"
         with opened(self.path) as connection:
-            (count,) = connection.execute("SELECT count(*) FROM flow_run").fetchone()
-            moment = f"{cutoff:%Y-%m-%d %H:%M:%S.%f}"
-            (old,) = connection.execute(f"SELECT count(*) {_OLD}", (moment,)).fetchone()
-        return self.in_proportion({"flow runs": count}, {"flow runs": old})
+            sql = f"SELECT count(*), count(*) FILTER (WHERE {old}) FROM flow_run"
+            count, old_count = connection.execute(sql, (f"{cutoff:%Y-%m-%d %H:%M:%S.%f}",)).fetchone()
+        return self.in_proportion({"flow runs": count}, {"flow runs": old_count})
 
     def remove(self, retention: Retention) -> None:
         """Remove old flow runs and events."""

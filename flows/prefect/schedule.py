@@ -45,7 +45,6 @@ FLOWS = {
     "shard": "flows/evaluate/shard_flow.py:answer_shard",
 }
 """Deployed flows by deployment name. Only `nightly` has a schedule; evaluations with shards start `shard`."""
-UNENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 CODE = Path(__file__).parents[2]
 """The folder with the packages `flows` and `tasks`, from which a worker of this machine runs flows."""
 MAX_MISSED = 100
@@ -225,7 +224,8 @@ async def read_status(pool: str) -> NightsStatus:
             return NightsStatus(deployed=False, workers=await _online_workers(client, pool))
         schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
         crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
-        runs = await client.read_flow_runs(**_filters(deployment.id, UNENDED))
+        unended = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
+        runs = await client.read_flow_runs(**_filters(deployment.id, unended))
         waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
         without_result, problem = await _without_result(client, deployment.id)
         next_dates = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
@@ -259,13 +259,11 @@ async def _begun(client: PrefectClient, deployment_id: UUID, limit: int | None =
 
 
 def _name(run: FlowRun) -> str:
-    """Return the name of a nightly run."""
     scheduled = run.expected_start_time or run.created or datetime.datetime.now(datetime.UTC)
     return run.parameters.get("night") or name_of(scheduled)
 
 
 def _filters(deployment_id: UUID, states: Sequence[StateType]) -> dict[str, Any]:
-    """Return the filters of the flow runs of a deployment in some states."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states)))
     of_deployment = DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id]))
     return {"deployment_filter": of_deployment, "flow_run_filter": FlowRunFilter(state=state)}
@@ -306,7 +304,6 @@ async def _client(request: str = "to show its deployments") -> AsyncIterator[Pre
 
 
 def _refusal(request: str, response: httpx.Response) -> str:
-    """Say what a server refused, where and why."""
     try:
         body = response.json()
     except ValueError:

@@ -95,10 +95,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         )
 
     def _restart(self, port: int, environment: Mapping[str, str]) -> None:
-        """Restart the server if it was killed or stopped; otherwise each event of a task run would wait for it.
-
-        One that was restarted MAX_RESTARTS times is given up.
-        """
+        """Restart the server if it was killed or stopped; otherwise each event of a task run would wait for it."""
         import psutil
 
         restarts = 0

@@ -7,19 +7,15 @@ from collections.abc import Mapping
 from flows.runtime.process import bypass_proxy_on_loopback
 from tasks.settings.home import Home
 
-RECORDER = {
+SERVER = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
     # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "300",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
     # Whole seconds: Prefect drops the fraction, and with 0 the server would use a whole core.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-}
-
-SERVER = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
-    **RECORDER,
 }
 
 OWN_SERVER = {

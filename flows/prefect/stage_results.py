@@ -57,14 +57,10 @@ class StageDatabase:
             ) from error
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
-        """Return the result under a key; None if there is none, or if it cannot be read as one."""
+        """Return the result under a key; None if there is none, or it is damaged."""
         with self._usable():
             content = self._store.get(key)
-        try:
-            return None if content is None else _as_result(json.loads(content))
-        except (ValueError, RecursionError) as error:
-            log.warning("%s in %s is damaged and is computed again: %s", key, self.path, error)
-            return None
+        return _result_in(content, f"{key} in {self.path}")
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a result under a key."""
@@ -108,17 +104,9 @@ class SharedStages:
             ) from error
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
-        """Return the result under a key, None if there is none.
-
-        A truncated file (full disk, killed while writing) counts as missing: the stage runs again, and the reply
-        cache answers its model calls.
-        """
+        """Return the result under a key; None if there is none, or it is damaged."""
         content = await self._retry("read", partial(self._get, key))
-        try:
-            return None if content is None else _as_result(json.loads(content))
-        except (ValueError, RecursionError) as error:
-            log.warning("%s is truncated and is computed again: %s", key, error)
-            return None
+        return _result_in(content, f"{key} in {self.name}")
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a result under a key."""
@@ -180,8 +168,16 @@ PersistedResults = StageDatabase | SharedStages
 """Where the stage results of an evaluation are persisted; keys are `stage/sha256`."""
 
 
-def _as_result(result: Any) -> Mapping[str, Any] | None:
-    """Return what was stored if it has the form of a stage result, else None."""
+def _result_in(content: str | bytes | None, name: str) -> Mapping[str, Any] | None:
+    """Return the stage result that was stored, None if it is damaged, as by a full disk or a kill while it was written.
+
+    The stage then runs again, and the reply cache answers its model calls.
+    """
+    try:
+        result = None if content is None else json.loads(content)
+    except (ValueError, RecursionError) as error:
+        log.warning("%s is damaged and is computed again: %s", name, error)
+        return None
     return result if isinstance(result, Mapping) and "value" in result else None
 
 

@@ -86,7 +86,8 @@ class TaskRuns:
             await in_task_run(name, label, work)
         else:
             await work()
-            self._early.append(lambda: self._execute(in_task_run(name, label, _nothing)))
+            is_done = partial(asyncio.sleep, 0)
+            self._early.append(lambda: self._execute(in_task_run(name, label, is_done)))
 
     async def finish(self) -> None:
         """Wait until all task runs have ended; each does soon after its last call."""
@@ -114,10 +115,6 @@ class TaskRuns:
         now = time.monotonic()
         self._beginning -= 1
         self._busy_until = max(self._busy_until, now + min(BUSY_FACTOR * (now - started), MAX_BUSY_S))
-
-
-async def _nothing() -> None:
-    """Stand for work that is done."""
 
 
 class RunningCall:

@@ -36,7 +36,6 @@ MAX_EARLY_EXITS = 5
 """A service with this many early exits in a row has failed."""
 RESTART_DELAY_S = 2.0
 MAX_LOG_BYTES = 20_000_000
-_LOG_LINES_SHOWN = 15
 _PYTHON = (sys.executable, "-P", "-m")
 
 
@@ -103,7 +102,6 @@ class Service:
         self.changed_at = time.monotonic()
 
     def _note_end(self, process: "subprocess.Popen[bytes]", status: int, uptime: float) -> str:
-        """Note that the process has ended; return a sentence about it."""
         # If the wrapper itself was killed, its command is still in its process group and holds the port.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -112,8 +110,7 @@ class Service:
         self.changed_at = time.monotonic()
         self.early_exits = self.early_exits + 1 if uptime < EARLY_EXIT_S else 0
         if self.early_exits >= MAX_EARLY_EXITS:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            last_lines = lines[-_LOG_LINES_SHOWN:]
+            last_lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
             raise ServiceFailedError(
                 f"{self.name} ended {self.early_exits} times within {EARLY_EXIT_S:g} s of its start and is not started "
                 f"again. Its log, {self.log}, ends with:\n" + "\n".join(f"  {line}" for line in last_lines)
@@ -225,7 +222,6 @@ def _answers(url: str) -> bool:
 
 
 def _worker_is_online(addresses: Addresses, name: str) -> bool:
-    """Return whether Prefect lists this machine's worker as online."""
     import httpx
 
     url = f"{addresses.prefect_api}/work_pools/{POOL}/workers/filter"

@@ -83,13 +83,10 @@ def import_in_background() -> threading.Thread:
 
 
 def forbid_core_dumps() -> None:
-    """Let no crash of this process, or of one that it starts from now on, write its memory to a file.
-
-    Where there is no `resource` (Windows) there are no core dumps.
-    """
+    """Let no crash of this process, or of one that it starts from now on, write its memory to a file."""
     try:
         import resource
-    except ImportError:
+    except ImportError:  # Windows, which has no core dumps
         return
     _, hard_limit = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard_limit))

@@ -23,10 +23,7 @@ SETTLED_S = 2.0
 
 @contextmanager
 def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
-    """Show progress on a stream while the block runs: live if it is a terminal, else in lines.
-
-    The title stands before every step and count.
-    """
+    """Show progress on a stream while the block runs: live if it is a terminal, else in lines."""
     prefix = f"{title}: " if title else ""
     if not stream.isatty():
         lines = LineProgress(stream, prefix)

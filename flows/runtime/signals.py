@@ -36,10 +36,7 @@ def _leave_terminal() -> None:
 
 @contextmanager
 def stopped_by_signals(on_first: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """Yield an event that the first signal sets, for work outside of an event loop; a second one interrupts it.
-
-    `on_first` is called after the event is set.
-    """
+    """Yield an event that the first signal sets, for work outside of an event loop; a second one interrupts it."""
     stop = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -104,11 +101,7 @@ MAX_LOG_BYTES = 10_000_000
 
 
 class _LogFile(RotatingFileHandler):
-    """File whose lines are dropped where it cannot be opened: its folder was removed, or the disk is full."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # the handler opens the file outside of what `raiseExceptions` covers
-            super().emit(record)
+    """File whose last lines are dropped where it cannot be written."""
 
     def close(self) -> None:
         with suppress(OSError):  # of a line that is not on the disk yet

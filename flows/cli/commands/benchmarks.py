@@ -134,7 +134,6 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
         return ExitCode.NEGATIVE if self.strict and verified.report.faults else ExitCode.DONE
 
     def _check_key(self, item: str) -> int:
-        """Run the SQL of an answer key, and compare its results with those of the benchmark's golds."""
         from flows.cli.display.gold_check import KeyDocument, key_document
         from flows.evaluate.gold_check import check_key
         from tasks.settings.assemble import benchmark_settings

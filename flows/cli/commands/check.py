@@ -9,7 +9,10 @@ import click
 from annotated_types import Ge, Le
 
 from flows.cli import options
+from flows.runtime.output import write_text
 from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.wording import counted, money, number
+from tasks.settings.home import find_conf
 
 if TYPE_CHECKING:
     from tasks.backbone.endpoint.check import EndpointReport
@@ -51,7 +54,6 @@ class Check(options.Files):
     """Change one setting of the model: backbone.*. May be given several times."""
 
     def __call__(self) -> int:
-        from flows.runtime.output import write_text
         from tasks.documents.terminal import print_document
 
         file = self.write
@@ -87,9 +89,7 @@ class Check(options.Files):
                 return await check.run(LinkReply, self.parallel)
 
     def _settings_to_check(self) -> "BackboneSettings":
-        """Return the settings with which the endpoint is checked."""
         from tasks.backbone.kind import kind_of
-        from tasks.settings.home import find_conf
         from tasks.settings.load import load_backbone_settings
 
         if (self.backbone is None) == (self.url is None):
@@ -136,8 +136,6 @@ class Check(options.Files):
 
 
 def _document_of(report: "EndpointReport") -> "Document":
-    """Return the table of findings, and what the requests cost."""
-    from tasks.core.wording import counted, money, number
     from tasks.documents.model import Block, Column, Document, Sentence, Span, Table
 
     rows = tuple(

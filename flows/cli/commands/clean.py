@@ -1,6 +1,7 @@
 """`crosscheck status` and `crosscheck clean`."""
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -8,6 +9,8 @@ from annotated_types import Ge, Le
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.wording import counted, money
+from tasks.settings.choices import Keep, age
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +32,6 @@ class Status(options.Output):
     def __call__(self) -> None:
         from flows.evaluate.working_folder import FolderDocument, holdings_document, not_ours, open_folder
         from tasks.results.run_record import json_of
-        from tasks.settings.choices import Keep
 
         folder = open_folder(self.read_folder, Keep())
         holdings = folder.holdings()
@@ -80,7 +82,6 @@ class Clean(options.Output):
         )
         from flows.runtime.signals import logging_to
         from tasks.results.run_record import json_of
-        from tasks.settings.choices import Keep, age
 
         age(self.keep)  # raises an error that names --keep
         keep = Keep(age=self.keep, runs=self.keep_runs, rows=not self.rows)
@@ -98,13 +99,7 @@ class Clean(options.Output):
             return 0
         with logging_to(self.read_folder):
             cleaned = clean(folder, lambda text: click.echo(text, err=True))
-        result = {
-            "before_bytes": cleaned.before,
-            "after_bytes": cleaned.after,
-            "shrunk": cleaned.shrunk,
-            "problems": list(cleaned.problems),
-        }
-        self.emit(document | result, in_words(cleaned))
+        self.emit(document | asdict(cleaned), in_words(cleaned))
         return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
     def _confirm(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
@@ -122,7 +117,6 @@ class Clean(options.Output):
 
 def _cost_of_replies(folder: "Folder") -> str:
     from flows.evaluate.working_folder import Replies
-    from tasks.core.wording import counted, money
 
     store = next(store for store in folder.stores if isinstance(store, Replies))
     paid, unpriced = store.cost_of_removable()

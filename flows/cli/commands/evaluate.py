@@ -7,7 +7,7 @@ import click
 from annotated_types import Ge, Gt, Le
 
 from flows.cli import options
-from flows.runtime.output import open_in_browser
+from flows.runtime.output import open_in_browser, write_page
 from tasks.core.errors import ConfigurationError, ExitCode
 from tasks.core.wording import end_of
 
@@ -111,7 +111,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         """Make the missing repeats of a run, and print what they measure."""
         from flows.cli.display.matrix import repeats_estimate, repeats_problems
         from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
-        from flows.runtime.output import write_page
         from flows.runtime.progress import open_control
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
@@ -136,7 +135,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         return measured.exit_code
 
     def _settings_and_control(self, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
-        """Return the settings of the options, and the control of the run."""
         from flows.runtime.control import Control
         from tasks.backbone.endpoint.retry_policy import longest_call
         from tasks.backbone.kind import kind_of
@@ -149,7 +147,6 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         return settings, control
 
     def _open_page(self, run_id: str) -> None:
-        """Write the page of a run and open it in a browser."""
         from flows.cli.display.viewer import write_report
 
         with self.progress() as progress:

@@ -1,6 +1,7 @@
 """`crosscheck help`."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TextIO, get_args
@@ -88,8 +89,6 @@ def _print_commands(commands: Mapping[str, CommandEntry], group: str = "") -> No
 
 def _print(text: str) -> None:
     """Print Markdown: formatted on a terminal, unchanged into a file or pipe."""
-    import sys
-
     if not sys.stdout.isatty():
         click.echo(text.rstrip())
         return

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Gt
 
 from flows.cli import options
-from tasks.core.errors import ExitCode
+from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.settings.home import DEFAULT_BENCHMARK
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import EvaluationSettings
@@ -61,9 +62,6 @@ class Judge(options.Questions, options.Files):
 
     def settings(self) -> "EvaluationSettings":
         """Return settings with the model that judges; of the pipeline and the benchmark, nothing is used."""
-        from tasks.core.errors import ConfigurationError
-        from tasks.settings.home import DEFAULT_BENCHMARK
-
         if others := [text for text in self.overrides if not text.startswith("backbone.")]:
             raise ConfigurationError(f"--set {others[0]}: only backbone.* can be set here.")
         return self.settings_of(benchmark=DEFAULT_BENCHMARK, pipeline="zero-shot")

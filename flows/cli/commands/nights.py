@@ -217,16 +217,13 @@ def _show(
     deployed: str = "",
 ) -> None:
     """Print the status, with the last nightly run, and its pages in MLflow where a server shows them."""
-    from dataclasses import asdict
-
-    from pydantic_core import to_jsonable_python
+    from tasks.results.run_record import json_of
 
     served = pages if pages and pages.served else None
     last_as_json: dict[str, Any] | None = None
     if last:
         last_as_json = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
-    value = to_jsonable_python(asdict(status) | {"last": last_as_json})
-    arguments.emit(value, _document(status, last, served, deployed))
+    arguments.emit(json_of(status) | {"last": last_as_json}, _document(status, last, served, deployed))
 
 
 def _document(
@@ -384,7 +381,6 @@ class Baseline(options.Output):
         self.emit(pin, f"Nightly runs compare {pin.name} with {baseline}.")
 
     def _change(self, pinned: "dict[str, Pin]") -> "Pin":
-        """Return the change that the options describe."""
         from tasks.results.build_record import user_name
         from tasks.results.night_baseline import Pin, named_run
 

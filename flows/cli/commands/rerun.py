@@ -112,7 +112,6 @@ class Rerun(options.Labels, options.Details, options.Files):
         return RerunSettings.of_options(run=self.run or "latest", **chosen, **folders)
 
     def _rerun_night(self, night: str) -> int:
-        """Repeat what is left of a nightly run, run by run."""
         from flows.runtime.progress import open_control, open_progress
 
         with open_progress(sys.stderr) as progress:

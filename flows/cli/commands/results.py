@@ -2,14 +2,17 @@
 
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Literal, TextIO
 
 import click
 from annotated_types import Ge, Gt, Le, Lt
 
 from flows.cli import options
+from flows.runtime.folders import Folders
 from flows.runtime.output import check_page, open_in_browser
 from tasks.core.errors import ConfigurationError, DataError, ExitCode, did_you_mean
+from tasks.settings.home import find_data
 
 
 class Runs(options.Output):
@@ -239,12 +242,8 @@ class View(options.Files):
     """Open the list of runs in a browser."""
 
     def __call__(self) -> None:
-        from threading import Thread
-
         from flows.cli.display.viewer import open_server
-        from flows.runtime.folders import Folders
         from flows.runtime.signals import logging_to, stopped_by_signals
-        from tasks.settings.home import find_data
 
         folders = Folders(find_data(self.data), self.read_folder)
         with open_server(folders, self.port) as server, logging_to(folders.home):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge
 
 from flows.cli import options
+from tasks.core.errors import ConfigurationError
 from tasks.core.wording import end_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ class Score(options.Benchmark, options.Questions, options.Details, options.Bench
         from flows.evaluate.score import ScoreSettings, read_rules
         from flows.evaluate.scorer import TRIALS
         from tasks.benchmarks.predictions.formats import ReadingOptions
-        from tasks.core.errors import ConfigurationError
         from tasks.settings.assemble import benchmark_settings
 
         if (self.predictions is None) == (self.trajectories is None):

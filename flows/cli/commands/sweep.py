@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Gt
 
 from flows.cli import options
-from flows.runtime.output import emit_json
+from flows.runtime.output import emit_json, write_page
 from tasks.core.wording import end_of
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
@@ -65,10 +65,8 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
                 read_names,
                 run_sweep,
             )
-            from flows.runtime.output import write_page
             from tasks.documents.html import html
             from tasks.documents.terminal import print_document
-            from tasks.results.build_record import new_run_id
             from tasks.results.mlflow.package import address_of_page
             from tasks.results.run_record import json_of
 
@@ -87,7 +85,7 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
                 extra = {"sweep": None, "dry_run": True, "budget_usd": self.budget}
                 emit_json(json_of(planned.document) | extra)
             return 0
-        sweep = run_sweep(new_run_id(), labels, self.budget, cells, estimates, open_control)
+        sweep = run_sweep(labels, self.budget, cells, estimates, open_control)
         file = self.folder.reports / f"sweep-{sweep.id}.html"
         file.parent.mkdir(exist_ok=True)
         document = sweep_document(sweep, str(file), lambda record: address_of_page(record, file))

@@ -3,7 +3,6 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TextIO
 
@@ -26,15 +25,6 @@ from tasks.scoring.scores import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdi
 MARK, SAME = "≠ ", "  "
 
 
-@dataclass(frozen=True)
-class ShownResult:
-    """One of the two results."""
-
-    name: str
-    execution: Execution | None  # None: there is no SQL
-    differs: frozenset[int] | None  # places of the rows that the other has not; None: not compared
-
-
 def print_results(
     console: Console, predicted: Execution | None, gold: Execution | None, rows: int, differing: Differing
 ) -> None:
@@ -42,29 +32,29 @@ def print_results(
 
     `differing` has the positions of the rows that the other result lacks, of the prediction and of the gold.
     """
-    sides = (ShownResult("prediction", predicted, differing[0]), ShownResult("gold", gold, differing[1]))
-    left = list(_lines(sides[0], rows, (console.width - 3) // 2))
+    left = list(_lines("prediction", predicted, differing[0], rows, (console.width - 3) // 2))
     left_width = max(map(cell_len, left))
-    right = list(_lines(sides[1], rows, console.width - 3 - left_width))
+    right = list(_lines("gold", gold, differing[1], rows, console.width - 3 - left_width))
     for left_line, right_line in zip_longest(left, right, fillvalue=""):
         padding = " " * (left_width - cell_len(left_line))
         console.print(f"{left_line}{padding} | {right_line}".rstrip(), markup=False)
 
 
-def _lines(side: ShownResult, rows: int, width: int) -> Iterator[str]:
-    """Yield the lines of one side, none of them wider than `width`."""
-    execution = side.execution
+def _lines(
+    name: str, execution: Execution | None, differs: frozenset[int] | None, rows: int, width: int
+) -> Iterator[str]:
+    """Yield the lines of one side, none wider than `width`; `differs` is None where the results were not compared."""
     if execution is None:
-        yield f"{side.name}: no SQL"
+        yield f"{name}: no SQL"
         return
     if not execution.ok:
-        yield f"{side.name}: {execution.status}"
+        yield f"{name}: {execution.status}"
         yield from chop_cells(visible(execution.error).replace("\n", " "), width)
         return
-    differs = side.differs or frozenset()
+    margin = "" if differs is None else SAME
+    differs = differs or frozenset()
     only = f", {len(differs):,} only here ({MARK.strip()})" if differs else ""
-    yield _cut(f"{side.name}: {counted(execution.row_count or 0, 'row')}{only}", width)
-    margin = "" if side.differs is None else SAME
+    yield _cut(f"{name}: {counted(execution.row_count or 0, 'row')}{only}", width)
     yield _cut(margin + _row(execution.columns), width)
     order = sorted(range(len(execution.rows)), key=lambda position: position not in differs)[:rows]
     for position in order:

@@ -1,12 +1,4 @@
-"""The results of a working folder as pages at a local address: all runs, a run, a question, two runs side by side.
-
-/                       all runs
-/leaderboard            the ranked ones
-/runs/RUN               a run with its questions
-/runs/RUN/QUESTION      a question: results, stages, prompts, replies, and the answers of other runs
-/compare/RUN            the runs that it can be compared with
-/compare/RUN/RUN        two of them, question by question
-"""
+"""The results of a working folder as pages at a local address: all runs, a run, a question, two runs side by side."""
 
 import logging
 import re
@@ -72,11 +64,7 @@ class Viewer:
         self._lock = Lock()
 
     def page(self, path: str) -> str:
-        """Return the page at an address.
-
-        Raises:
-            LookupError: there is no such page.
-        """
+        """Return the page at an address; a LookupError says that there is none."""
         with self._lock:
             return html(_with_links(self._document([unquote(part) for part in path.split("/")[1:]])))
 
@@ -162,7 +150,6 @@ class Viewer:
 
 
 def _list_of_runs(title: str, runs: Sequence[RunHeader], comparison_of: Address) -> Document:
-    """Return a list of runs with links to the page of each and to a comparison."""
     if not runs:
         return Document(title, (Sentence("There is no such run. `crosscheck evaluate` makes one."),))
     table = runs_table(
@@ -186,10 +173,7 @@ def problem_page(problem: str) -> str:
 
 
 def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
-    """Return the server of the pages, which this machine alone can reach; `serve_forever` runs it.
-
-    It listens at the port; 0: any free one.
-    """
+    """Return the server of the pages at a port (0: any free one) of this machine alone; `serve_forever` runs it."""
     viewer = Viewer(folders)
 
     class Handler(BaseHTTPRequestHandler):
