@@ -346,7 +346,7 @@ class Night:
         rest = f"; {without} {agreeing('has', without)} no baseline yet{self._why}" if without else ""
         rest += f"; {unranked} {agreeing('is', unranked)} not ranked" if unranked else ""
         partly = [
-            f"{entry.named} ({entry.comparison.questions:,} of {entry.total:,})"
+            f"{entry.name} ({entry.comparison.questions:,} of {entry.total:,})"
             for entry in self.entries
             if entry.comparison and entry.comparison.questions < entry.total
         ]

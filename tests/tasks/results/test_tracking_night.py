@@ -65,6 +65,12 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
     green = a_night(warehouse, two_runs(4, 7, 100))
     assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
     assert green.verdict == "1 evaluation, no significant loss."
+    (entry,) = green.entries
+    partly = replace(green, entries=(replace(entry, comparison=replace(entry.comparison, questions=40)),))
+    assert partly.verdict == (
+        "1 evaluation, no significant loss; compared on a part of the questions: bird-dev | weak-1 | rsl-sql "
+        "(40 of 100)."
+    )
 
 
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
