@@ -1,6 +1,6 @@
 """The `rerun` flow: some questions of an earlier run once more, merged with the answers to all others."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -300,24 +300,8 @@ def rerun(
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
                 session.raise_if_nothing_was_answered(answers)
-            before = plan.parent.tags.get(GENERATED_DESCRIPTIONS, "")
-            if prepared.generated != before:
-                control.progress.note(
-                    f"Prompts of {plan.parent.run_id} showed other generated column descriptions "
-                    f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
-                    "both are merged."
-                )
-            chosen_from = plan.parent.tags.get(TRAINING_QUESTIONS)  # None: an older release did not note it
-            if chosen_from and (source := prepared.search.source) != chosen_from:
-                control.progress.note(
-                    f"The training questions changed: demonstrations of {plan.parent.run_id} were chosen from "
-                    f"{chosen_from}, those of this run from {source or 'none'}. This run merges answers of both."
-                )
-            if changed := changed_sources(plan.parent, session.run):
-                control.progress.note(
-                    f"Since {plan.parent.run_id} was made, {shorten(changed, 5)} changed. This run merges answers of "
-                    "both."
-                )
+            for line in what_changed(plan.parent, session.run):
+                control.progress.note(line)
             facts = {
                 "parent": plan.parent.run_id,
                 "selection": plan.selection,
@@ -333,6 +317,29 @@ def rerun(
             return final_state(await session.finish(answers, facts={"rerun": facts}, tags=tags))
 
     return repeat
+
+
+def what_changed(parent: RunRecord, run: RunRecord) -> Iterator[str]:
+    """Yield what requests of a run and of its re-run are made of, where it changed, in sentences."""
+    shown_before, shown_now = (record.tags.get(GENERATED_DESCRIPTIONS, "none") for record in (parent, run))
+    if shown_before != shown_now:
+        yield (
+            f"Prompts of {parent.run_id} showed other generated column descriptions ({shown_before}) than those of "
+            f"this run ({shown_now}): its answers to both are merged."
+        )
+    chosen_from = parent.tags.get(TRAINING_QUESTIONS)  # None: an older release did not note it
+    if chosen_from and (source := run.tags.get(TRAINING_QUESTIONS, "none")) != chosen_from:
+        yield (
+            f"The training questions changed: demonstrations of {parent.run_id} were chosen from {chosen_from}, those "
+            f"of this run from {source}. This run merges answers of both."
+        )
+    changed = changed_sources(parent, run)
+    if (parent.version, parent.git_commit) != (run.version, run.git_commit):
+        changed.insert(0, "Crosscheck")
+    if changed:
+        yield (
+            f"Since {parent.run_id} was made, {shorten(changed, 5)} changed. This run merges answers of both."
+        )
 
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:

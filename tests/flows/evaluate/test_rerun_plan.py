@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.rerun import RerunPlan, check_data, plan_rerun
+from flows.evaluate.rerun import RerunPlan, check_data, plan_rerun, what_changed
 from flows.evaluate.runner import RerunSpec
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
@@ -262,3 +262,18 @@ def test_a_database_that_changed_since_the_run_is_refused(built_demo: Path, tmp_
         connection.execute("CREATE TABLE further (a INTEGER)")
     with pytest.raises(DataError, match=f'The database "{name}" has changed since run 20261121'):
         check()
+
+
+def test_a_re_run_says_what_its_requests_are_made_of_that_changed() -> None:
+    prompt, file = "prompts/forward_link.jinja", "shop/mine.py"
+    parent = make_run(sources={prompt: "a", file: "a", "own-metrics": "1.0"})
+    assert not list(what_changed(parent, parent))
+    (told,) = what_changed(parent, parent.model_copy(update={"sources": {prompt: "b", "own-metrics": "1.1"}}))
+    assert told.startswith(f"Since {parent.run_id} was made, {prompt}, own-metrics changed.")
+    for release in ({"version": "0.2.0"}, {"git_commit": "0464afb-dirty"}):
+        (told,) = what_changed(parent, parent.model_copy(update=release))
+        assert told.startswith(f"Since {parent.run_id} was made, Crosscheck changed.")
+    tags = {"generated_descriptions": "3 (ab)", "training_questions": "289 (cd)"}
+    described, chosen = what_changed(parent.model_copy(update={"tags": tags}), parent)
+    assert "(3 (ab)) than those of this run (none)" in described
+    assert "from 289 (cd), those of this run from none." in chosen
