@@ -18,6 +18,7 @@ from tasks.backbone.protocol import Message, Reply, Request, json_object
 from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 
@@ -311,7 +312,8 @@ class EndpointCheck:
         report.input_tokens = _total(call.usage.input for call in calls)
         report.output_tokens = _total(call.usage.output for call in calls)
         report.cost_usd = _total(
-            cost(call.usage, prices) if call.cost_usd is None else call.cost_usd for call in calls
+            cost(call.usage, prices, call.tier or STANDARD) if call.cost_usd is None else call.cost_usd
+            for call in calls
         )
 
     async def _ask(
