@@ -153,6 +153,7 @@ def test_the_start_may_be_in_the_prompt_and_thoughts_may_be_cut_off(notation: No
         ("&lt;think&gt;", "&lt;/think&gt;"),
         ("<Thinking>", "</Thinking>"),
         ("<thoughts>", "</thoughts>"),
+        ("<reason>", "</reason>"),
         ("<think:opensource>", "</think:opensource>"),
         ("<think:6124c78e>", "</think:6124c78e>"),
         ("```thinking\n", "\n```"),
@@ -167,6 +168,18 @@ def test_thoughts_in_other_spellings(start: str, end: str) -> None:
     assert read_sql(f"{start}SELECT draft FROM t{end}\nSELECT right FROM t") == "SELECT right FROM t"
     quoting = f"SELECT a FROM t WHERE b = 'as {start} has it'"
     assert split_thoughts(quoting) == ("", quoting)
+
+
+@pytest.mark.parametrize("start", ["", "Here are my reasoning steps:\n"])  # which the chat template may write
+@pytest.mark.parametrize("end", ["", "\n[END FINAL RESPONSE]", "[END FINAL RESPONSE]\n<|end|>\n"])
+def test_apriel_marks_its_answer(start: str, end: str) -> None:
+    """Its model card, and the parser `apriel` in the repository of Apriel-Nemotron-15b-Thinker."""
+    for draft, right in ((DRAFT, RIGHT), ("SELECT draft FROM t", "SELECT right FROM t")):
+        text = f"{start}First {draft}.\n[BEGIN FINAL RESPONSE]\n{right}{end}"
+        assert thoughts_of(text) == f"{start}First {draft}."
+        assert read_sql(text) == read_sql(f"[BEGIN FINAL RESPONSE]{right}{end}") == "SELECT right FROM t"
+    steps = "Here are my reasoning steps: join the two.\nSELECT right FROM t"
+    assert split_thoughts(steps) == ("", steps), "another model, which answers in the same words"
 
 
 def test_harmony_as_gpt_oss_writes_it() -> None:
