@@ -48,8 +48,10 @@ def priced(call: Call, settings: BackboneSettings) -> Call:
     usage = call.usage
     list_usd = cost(replace(usage, cached_input=0, cache_write=0), prices)
     standard_usd = cost(usage, prices)
-    saved_usd = None if list_usd is None or standard_usd is None else list_usd - standard_usd
     usd = cost(usage, prices, call.tier)
+    saved_usd = None
+    if list_usd is not None and standard_usd is not None and usd is not None:
+        saved_usd = list_usd - standard_usd
     return replace(call, cost_usd=usd, list_usd=list_usd, prompt_cache_usd=saved_usd)
 
 

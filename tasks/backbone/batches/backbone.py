@@ -15,6 +15,7 @@ from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
+from tasks.backbone.endpoint.wire import SURCHARGED
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.backbone.tiers import BATCH, Pace, is_set_within
 from tasks.core.errors import BackboneError
@@ -135,7 +136,8 @@ class BatchBackbone:
                     raise failure from None
             else:
                 seconds = time.monotonic() - began
-                return self.inner.reply(outcome, key, tier=BATCH, seconds=seconds, retries=tries)
+                tier = outcome.call.tier if outcome.call.tier in SURCHARGED else BATCH
+                return self.inner.reply(outcome, key, tier=tier, seconds=seconds, retries=tries)
 
     def _future(self) -> asyncio.Future[Any]:
         """Return a future that fails once nothing more is to be sent."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from tasks.backbone.protocol import Message, Reply, Request, json_object
 from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 
@@ -78,6 +80,8 @@ class EndpointReport(BaseModel):
     """Models that the endpoint lists."""
     context_tokens: int | None = None
     """Context length that the endpoint states; None if it states none."""
+    reply_tokens: int | None = None
+    """Longest reply of the settings that follow; None: without a limit."""
     parallel: int = 1
     """Requests at once up to which the endpoint became faster and refused none."""
     requests: int = 0
@@ -106,9 +110,7 @@ class EndpointReport(BaseModel):
         """Return the settings of a backbone file for this endpoint, as plain YAML values; {} if it is unusable."""
         if not self.has("model"):
             return {}
-        limit = before.reply_tokens
-        if limit and self.context_tokens:
-            limit = min(limit, max(1, self.context_tokens // CONTEXT_SHARE))
+        limit = self.reply_tokens
         temperature = before.temperature if self.has("temperature") else None
         seed = (before.seed or 0) if self.has("seed") else None
         changes = {
@@ -154,6 +156,7 @@ class EndpointCheck:
         if await self._check_models():
             self._step("a first request")
             if await self._check_model():
+                await self._check_limit()
                 self._step("sampling parameters")
                 await self._check_sampling()
                 self._step("response modes")
@@ -229,6 +232,27 @@ class EndpointCheck:
             report.add("key", True)
         report.add("model", True, answer.call.model or report.model)
         return True
+
+    async def _check_limit(self) -> None:
+        """Check whether the longest reply of the settings may be requested; else the one that the refusal names."""
+        limit = self._settings.reply_tokens
+        if limit and self.report.context_tokens:
+            limit = min(limit, max(1, self.report.context_tokens // CONTEXT_SHARE))
+        refused = ""
+        while limit and self._limits and limit > LIMITS[0]:
+            asked: dict[str, Any] = dict.fromkeys(self._limits, limit)
+            answer = await self._ask(HELLO, **asked)
+            if isinstance(answer, Reply) or answer.kind not in ("request", "settings"):
+                break
+            refused = answer.message
+            numbers = re.findall(r"\d[\d,]*", refused.partition(": ")[2])
+            lower = [
+                number for text in numbers if LIMITS[0] <= (number := int(text.replace(",", ""))) < limit
+            ]
+            limit = max(lower, default=limit // 2)
+        if refused:
+            self.report.add("longest reply", True, f"{limit:,} tokens: {refused}")
+        self.report.reply_tokens = limit
 
     async def _check_sampling(self) -> None:
         self._add("temperature", await self._ask(HELLO, temperature=0.0))
@@ -311,7 +335,8 @@ class EndpointCheck:
         report.input_tokens = _total(call.usage.input for call in calls)
         report.output_tokens = _total(call.usage.output for call in calls)
         report.cost_usd = _total(
-            cost(call.usage, prices) if call.cost_usd is None else call.cost_usd for call in calls
+            cost(call.usage, prices, call.tier or STANDARD) if call.cost_usd is None else call.cost_usd
+            for call in calls
         )
 
     async def _ask(

@@ -123,11 +123,9 @@ def answer_of(text: str) -> list[Reply]:
         explanation = wire.part(content, "stop_details").get("explanation")
         reply_text = str(explanation or "The model refused to answer.")
     usage = wire.part(content, "usage")
-    is_fast = usage.get("speed") == "fast"
     reply = Reply(
         storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), reply_text)),
-        # fast mode costs a multiple of the price of its tier (page "Fast mode")
-        wire.bill_of(content.get("model"), usage_of(usage), "fast" if is_fast else wire.tier_of(usage)),
+        wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(usage)),
         truncated=reason in TRUNCATED,
         calls=tuple(
             wire.tool_call(block.get("name"), block.get("input"), block.get("id"))

@@ -37,6 +37,8 @@ FILTERED = "The content filter stopped the reply."
 """Text of a reply that a filter left empty."""
 STANDARD_NAMES = ("default", "on_demand", "standard")
 """Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
+SURCHARGED = FAST, CACHE_1H, US_ONLY = "fast", "cache_1h", "us"
+"""Tiers that cost a multiple of the price of another one, also of the tier "batch"."""
 
 
 def bill_of(model: Any, usage: Usage, tier: str, cost_usd: float | None = None) -> Call:
@@ -82,10 +84,23 @@ def _share(usage: Usage, index: int, count: int) -> Usage:
 def tier_of(content: Mapping[str, Any]) -> str:
     """Return the service tier that an answer reports; "" if it reports none.
 
+    What costs a multiple of the tier's price is a tier of its own: fast mode, cache writes for an hour and a region
+    (Anthropic's pages "Fast mode", "Prompt caching" and "Data residency"; LiteLLM passes them on). Vertex AI has a
+    traffic type.
+
     >>> tier_of({"service_tier": "default"}), tier_of({"service_tier": "flex"}), tier_of({"service_tier": None})
     ('standard', 'flex', '')
     """
-    name = content.get("service_tier")
+    usage = part(content, "usage") or content
+    written = part(usage.get("prompt_tokens_details"), "cache_creation_token_details")
+    if usage.get("speed") == "fast":
+        return FAST
+    if count(part(usage, "cache_creation") or written, "ephemeral_1h_input_tokens"):
+        return CACHE_1H
+    if usage.get("inference_geo") == "us":
+        return US_ONLY
+    traffic = text(part(part(usage, "extra_properties"), "google").get("traffic_type"))
+    name = content.get("service_tier") or traffic.removeprefix("ON_DEMAND").strip("_").lower()
     if not isinstance(name, str) or name == "auto":
         return ""
     return STANDARD if name in STANDARD_NAMES else storable(name)

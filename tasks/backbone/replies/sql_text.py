@@ -51,9 +51,18 @@ _SEMICOLON = re.compile(r"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|--[^\n]*|/\*.*?(?:\*/|\Z
 
 _BLANK_LINES = r"\n(?:[ \t\r]*\n)+"
 _BLANK = re.compile(_BLANK_LINES)
-# The same, and what tells whether a query goes on behind blank lines.
+# Starts of a line of prose: what sentences begin with and queries do not, a heading, an item, or a capitalized word
+# before a colon or another word, neither of them a word of SQL.
+_WORDS = {*_CLAUSES, *filter(str.isalpha, _UNFINISHED), "SET", "INTO", "FOR", "RETURNING", "ASC", "DESC"}
+_SQL_WORD = rf"(?i:{'|'.join(sorted(_WORDS))})\b"
+_PROSE = (
+    r"[ \t]*(?:\*\*[A-Z]|##+ |\d+[.)] |(?:[-*>] )?(?:(?:This|The|These|It|There|Here|For example)[ ,:']|In \w|Or,"
+    rf"|(?!{_SQL_WORD})[A-Z][a-z]*+(?::\s|'[a-z]| (?!{_SQL_WORD})[^\W\d_A-Z]+\b(?! *[(.]))))"
+)
+# The same, and what tells whether a query goes on behind a line or blank lines.
 _PIECE = re.compile(
     rf"'[^']*'?|\"[^\"]*\"?|`[^`]*`?|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<blank>{_BLANK_LINES})|"
+    rf"(?P<line>\n(?={_PROSE}))|"
     r"(?P<tag></\w+>|<[|｜][^\s<>]{1,40}[|｜]>)|\w+|\S",
     re.DOTALL,
 )
@@ -73,7 +82,7 @@ def read_sql(text: str) -> str | None:
 
     Looked for in this order: the last JSON object with a key such as `sql`; a fence marked as SQL; any fence that
     starts like a statement; the text itself when it does; a line that starts a query, label or not; a query
-    within a sentence, which ends at a semicolon, a closing backtick, or a blank line before prose.
+    within a sentence, which ends at a semicolon, a closing backtick, or before a line of prose.
 
     >>> read_sql('{"sql": "SELECT a FROM t;"}')
     'SELECT a FROM t'
@@ -196,7 +205,7 @@ def _until_prose(sql: str) -> str:
 
 
 def _end_of_query(text: str, start: int) -> int:
-    """Return where the query that starts there ends: at its semicolon, or at the blank line behind which prose goes on.
+    """Return where the query that starts there ends: at its semicolon, or before a line or paragraph of prose.
 
     A closing tag (`</sql>`) or special token (`<|im_end|>`), which servers may leave in a reply, ends it, too.
     A query goes on where a parenthesis, string or comment is open, where it cannot end, or with a word of SQL.
@@ -211,6 +220,9 @@ def _end_of_query(text: str, start: int) -> int:
                 words = _CLAUSES if has_query else _QUERIES
                 if beginning is None or not _goes_on(beginning["word"], words):
                     return piece.start()
+        elif piece["line"]:
+            if depth <= 0 and last not in _UNFINISHED:
+                return piece.start()
         elif piece[0] == ";" or piece["tag"]:
             return piece.start()
         elif not piece["comment"]:

@@ -29,6 +29,9 @@ NOTATIONS = (
     Notation("<ifm|think_faster>", "</ifm|think_faster>", "K2 Horizon"),
     Notation("[THINK]", "[/THINK]", "Magistral, Mistral Small 4"),
     Notation("[unused16]", "[unused17]", "openPangu"),
+    Notation("<unused94>thought\n", "<unused95>", "MedGemma"),
+    Notation("<|think|>", "<|end|><|begin|>assistant<|content|>", "Solar Open 100B"),
+    Notation("<|im_start|>think\n", "<|im_start|>answer\n", "s1"),
     Notation("◁think▷", "◁/think▷", "Kimi k1.5, Kimi-VL"),
     Notation("<|START_THINKING|>", "<|END_THINKING|>", "Command A Reasoning"),
     Notation("<|inner_prefix|>", "<|inner_suffix|>", "Apertus"),
@@ -44,23 +47,26 @@ NOTATIONS = (
     Notation("Here's my thought process:", "Here's my response:", "Granite 3.2, quantized", end_alone=False),
 )
 """The notations of the reasoning parsers of vLLM (`vllm/reasoning`) and SGLang (`reasoning_parser.py`) in November
-2026."""
+2026, and of models that have a parser of their own."""
 
 _FRAME = (
     r"(?:<\|start\|>assistant)? ?(?:to=user)?<\|message\|>"
     r"|<\|(?:open|close)\|>(?:response|message)<\|sep\|>|<\|[\w:]{1,40}\|>|</?(?:answer|response)>"
+    r"|\[END FINAL RESPONSE\]"
 )
 _FRAMED = re.compile(rf"\A(?:\s*(?:{_FRAME}))+|(?:(?:{_FRAME})\s*)+\Z")
 """Marks around the answer of models that mark it, too."""
 _PREFIX = re.compile(r"\A(?:\ufeff|\s|<\|(?:start|message_model)\|>(?:assistant)?)*")
 """What may precede the start of the thoughts."""
 
-_CONSTRAINED = re.compile(
-    r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
+_FINAL_START = re.compile(
+    r"\[BEGIN FINAL RESPONSE\]"
+    r"|<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
-"""Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
-_TAG = r"(?:<|&lt;) ?(/?) ?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|cot)(?::[\w-]{1,40})? ?(?:>|&gt;)"
-_VARIANT = re.compile(_TAG, re.IGNORECASE)
+"""Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end, and of
+one of Apriel, whose thoughts begin in plain words."""
+_TAG = "think|thinking|thoughts?|reason|reasoning|analysis|scratchpad|cot"
+_VARIANT = re.compile(rf"(?:<|&lt;) ?(/?) ?(?:{_TAG})(?::[\w-]{{1,40}})? ?(?:>|&gt;)", re.IGNORECASE)
 """A tag around thoughts in any spelling: `<THINK>`, `< think >`, `<thought>` (EXAONE Deep), `<reasoning>` (gpt-oss at
 Amazon Bedrock), `<think:opensource>` (Hunyuan 3 and 4, whose checkpoints have other suffixes), and as HTML has it. It
 is read as `<think>`."""
@@ -92,7 +98,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     original = text
     text = _BLOCK.sub(lambda block: f"<think>{block[1] or block[2] or ''}</think>", text)
     text = _VARIANT.sub(r"<\1think>", text)
-    text = _CONSTRAINED.sub(_FINAL, text)
+    text = _FINAL_START.sub(_FINAL, text)
     bare = _PREFIX.sub("", text)
     opened = next((notation for notation in NOTATIONS if bare.startswith(notation.start)), None)
     marks = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]

@@ -73,6 +73,33 @@ def test_a_server_that_takes_everything_gets_the_strictest_settings_and_a_reply_
     assert settings["max_tokens"] == 1024, "else a prompt of 2,049 tokens would be refused"
 
 
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        (
+            "max_tokens is too large: {}. This model supports at most 1024 completion tokens, whereas you provided {}.",
+            1024,
+        ),
+        ("Invalid max_tokens value, the valid range of max_tokens is [1, 1024]", 1024),
+        ("integer above maximum value, expected a value <= 1,000, but got {} instead", 1000),
+        ("max_tokens is limited for this model", 512),
+    ],
+    ids=["OpenAI", "DeepSeek", "Volcano Engine", "without a number"],
+)
+def test_the_longest_reply_is_one_that_the_model_takes(
+    run_here: Run, server: FakeOpenAI, message: str, limit: int
+) -> None:
+    """Errors of these endpoints, as their users quote them (for example NextChat's issue 3195, DeepSeek-V3's 69)."""
+    server.respond = lambda body: (
+        error(400, message.format(*[body["max_tokens"]] * 2), param="max_tokens")
+        if body.get("max_tokens", 0) > limit
+        else None
+    )
+    ran = check(run_here, server, "--json")
+    assert json.loads(ran.out)["settings"]["max_tokens"] == limit, ran.out
+    assert findings(ran)["longest reply"][1].startswith(f"{limit:,} tokens: HTTP 400")
+
+
 def test_one_of_several_models_is_not_chosen_without_a_word(run_here: Run, server: FakeOpenAI) -> None:
     server.listed = [{"id": f"model-{number}"} for number in range(12)]
     first = findings(check(run_here, server, "--json"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from sqlglot import parse_one
 
 from tasks.backbone.replies.format import Fenced, JsonWithReasoning, read_reply
 from tasks.backbone.replies.json_text import read_json
@@ -153,6 +154,7 @@ def test_the_start_may_be_in_the_prompt_and_thoughts_may_be_cut_off(notation: No
         ("&lt;think&gt;", "&lt;/think&gt;"),
         ("<Thinking>", "</Thinking>"),
         ("<thoughts>", "</thoughts>"),
+        ("<reason>", "</reason>"),
         ("<think:opensource>", "</think:opensource>"),
         ("<think:6124c78e>", "</think:6124c78e>"),
         ("```thinking\n", "\n```"),
@@ -167,6 +169,18 @@ def test_thoughts_in_other_spellings(start: str, end: str) -> None:
     assert read_sql(f"{start}SELECT draft FROM t{end}\nSELECT right FROM t") == "SELECT right FROM t"
     quoting = f"SELECT a FROM t WHERE b = 'as {start} has it'"
     assert split_thoughts(quoting) == ("", quoting)
+
+
+@pytest.mark.parametrize("start", ["", "Here are my reasoning steps:\n"])  # which the chat template may write
+@pytest.mark.parametrize("end", ["", "\n[END FINAL RESPONSE]", "[END FINAL RESPONSE]\n<|end|>\n"])
+def test_apriel_marks_its_answer(start: str, end: str) -> None:
+    """Its model card, and the parser `apriel` in the repository of Apriel-Nemotron-15b-Thinker."""
+    for draft, right in ((DRAFT, RIGHT), ("SELECT draft FROM t", "SELECT right FROM t")):
+        text = f"{start}First {draft}.\n[BEGIN FINAL RESPONSE]\n{right}{end}"
+        assert thoughts_of(text) == f"{start}First {draft}."
+        assert read_sql(text) == read_sql(f"[BEGIN FINAL RESPONSE]{right}{end}") == "SELECT right FROM t"
+    steps = "Here are my reasoning steps: join the two.\nSELECT right FROM t"
+    assert split_thoughts(steps) == ("", steps), "another model, which answers in the same words"
 
 
 def test_harmony_as_gpt_oss_writes_it() -> None:
@@ -264,3 +278,38 @@ def test_what_marks_the_end_of_an_answer_is_no_part_of_its_query(end: str) -> No
 )
 def test_a_reply_without_thoughts_stays_as_it_is(text: str) -> None:
     assert split_thoughts(text) == ("", text)
+
+
+PROSE = (
+    "This query returns the names.", "The WHERE clause keeps x = 1.", "It's read from t.", "I used t, since it has x.",
+    "In this query, t is read.", "Let me know if more is needed!", "Here, x = 1 means active.",
+    "Explanation: x is filtered.", "Note:\nx is a number.", "Result: 5", "**Explanation:** x is filtered.",
+    "### Explanation\nx is filtered.", "- The condition keeps x = 1.", "* Note: x is a number.", "1. The query reads.",
+)  # fmt: skip
+QUERIES = {
+    "sqlite": ["SELECT a FROM t WHERE b = 'It''s\nThe end'", "SELECT a\nFROM t AS The\nOrder By a\nLimit 1"],
+    "postgres": [
+        "SELECT x::date\nFROM t\nWHERE a ILIKE\nName",
+        "SELECT a\n-- This query is right\nFROM t\nFOR UPDATE",
+    ],
+    "mysql": [
+        "SELECT `The a`\nFROM t\n\nWHERE b = 1",
+        "SELECT a /*\nThis one */\nFROM t\nGroup\nBy a\nWith Rollup",
+    ],
+    "duckdb": [
+        "SELECT a,\nName\nFROM t\nAnti Join u USING (a)",
+        "SELECT a\n- Price AS p FROM t",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"), [(name, sql) for name, queries in QUERIES.items() for sql in queries]
+)
+@pytest.mark.parametrize("blank", ["\n", "\n\n"])
+def test_a_query_ends_before_prose(dialect: str, sql: str, blank: str) -> None:
+    assert read_sql(sql) == sql and parse_one(sql, read=dialect)
+    for prose in PROSE:
+        assert read_sql(f"{sql}{blank}{prose}") == read_sql(f"The answer:\n{sql}{blank}{prose}") == sql
+    unparsable = f"{sql}\nPIVOT WITHIN ??"
+    assert read_sql(f"{unparsable}{blank}It is right.") == read_sql(unparsable) == unparsable

@@ -24,7 +24,7 @@ from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
 from tests.support.fake_batches import Batch, FakeAnthropicBatches, FakeOpenAIBatches, Fate, refusal
-from tests.support.fake_openai import prompt_of
+from tests.support.fake_openai import Behaviour, prompt_of
 from tests.tasks.backbone.conftest import asking
 
 Server = FakeOpenAIBatches | FakeAnthropicBatches
@@ -395,3 +395,12 @@ async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(
         for result in batch.results:
             assert MessageBatchIndividualResponse.model_validate(result).result.type == "succeeded"
             AnthropicMessage.model_validate(result["result"]["message"])
+
+
+async def test_a_batch_costs_more_in_a_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anthropic's page "Data residency": US-only inference costs 1.1 times, also of the batch price."""
+    with FakeAnthropicBatches() as server:
+        usage = {"input_tokens": 1, "output_tokens": 1, "service_tier": "batch", "inference_geo": "us"}
+        monkeypatch.setattr(server, "respond", lambda body: Behaviour(usage=usage))
+        (reply,) = await ask(tmp_path, settings_of(server), 1)
+        assert isinstance(reply, Reply) and reply.call.tier == "us"

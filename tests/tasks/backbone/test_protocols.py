@@ -13,6 +13,7 @@ from openai.types.chat import ChatCompletion
 
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.chat import CHAT
 from tasks.backbone.endpoint.check import EndpointCheck, EndpointReport
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.wire import identity_of
@@ -140,14 +141,46 @@ async def test_schemas_are_those_that_anthropics_client_would_send_and_one_with_
     assert "output_config" not in fake_anthropic.requests[0].body
 
 
-@pytest.mark.parametrize(("speed", "usd"), [("standard", 15e-6), ("fast", None)])
-async def test_fast_mode_has_another_price(
-    fake_anthropic: FakeAnthropic, speed: str, usd: float | None
+HOUR = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("named", "usd"),
+    [
+        ({"speed": "standard", "inference_geo": "global"}, 15e-6),
+        (
+            {"inference_geo": "not_available", "cache_creation": {**HOUR, "ephemeral_1h_input_tokens": 0}},
+            15e-6,
+        ),
+        ({"speed": "fast"}, None),
+        ({"inference_geo": "us"}, None),
+        ({"cache_creation_input_tokens": 9, "cache_creation": HOUR}, None),
+    ],
+)
+async def test_what_costs_a_multiple_has_no_known_price(
+    fake_anthropic: FakeAnthropic, named: dict[str, Any], usd: float | None
 ) -> None:
-    """Page "Fast mode": the answer names the speed, and the price of the fast one is another for each model."""
-    usage = {"input_tokens": 10, "output_tokens": 1, "service_tier": "standard", "speed": speed}
+    """Pages "Fast mode", "Data residency" (US-only: 1.1 times) and "Prompt caching" (an hour: 2 times the input)."""
+    usage = {"input_tokens": 10, "output_tokens": 1, "service_tier": "standard", **named}
     fake_anthropic.script(Behaviour(usage=usage))
-    assert (await ask(settings_for(fake_anthropic), ASKED)).call.cost_usd == usd
+    call = (await ask(settings_for(fake_anthropic), ASKED)).call
+    assert (call.cost_usd, call.prompt_cache_usd) == (usd, None if usd is None else 0)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tier"),
+    [
+        ({"inference_geo": "us"}, "us"),
+        ({"prompt_tokens_details": {"cache_creation_token_details": HOUR}}, "cache_1h"),
+        ({"extra_properties": {"google": {"traffic_type": "ON_DEMAND_PRIORITY"}}}, "priority"),
+        ({"extra_properties": {"google": {"traffic_type": "ON_DEMAND_FLEX"}}}, "flex"),
+        ({"extra_properties": {"google": {"traffic_type": "ON_DEMAND"}}}, ""),
+    ],
+)
+def test_a_chat_completion_may_name_what_costs_a_multiple(usage: dict[str, Any], tier: str) -> None:
+    """LiteLLM's usage of a model of Anthropic, and `TrafficType` in the reference of Vertex AI."""
+    completion = {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": usage}
+    assert CHAT.answer(json.dumps(completion))[0].call.tier == tier
 
 
 async def test_a_response_of_xai_names_its_cost(fake_responses: FakeResponses) -> None:
