@@ -174,7 +174,7 @@ def test_thoughts_in_other_spellings(start: str, end: str) -> None:
 @pytest.mark.parametrize("start", ["", "Here are my reasoning steps:\n"])  # which the chat template may write
 @pytest.mark.parametrize("end", ["", "\n[END FINAL RESPONSE]", "[END FINAL RESPONSE]\n<|end|>\n"])
 def test_apriel_marks_its_answer(start: str, end: str) -> None:
-    """Its model card, and the parser `apriel` in the repository of Apriel-Nemotron-15b-Thinker."""
+    """The parser `apriel` in the repository of Apriel-Nemotron-15b-Thinker."""
     for draft, right in ((DRAFT, RIGHT), ("SELECT draft FROM t", "SELECT right FROM t")):
         text = f"{start}First {draft}.\n[BEGIN FINAL RESPONSE]\n{right}{end}"
         assert thoughts_of(text) == f"{start}First {draft}."
