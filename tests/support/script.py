@@ -1,4 +1,4 @@
-"""A script in a process that begins with Crosscheck's imports done: `start_module("tests.support.script", (SCRIPT, *words), ...)`."""
+"""A script in a process that begins with Crosscheck's imports done; `start_module` gives it script and words."""
 
 import sys
 
