@@ -308,13 +308,10 @@ def copied_prompts(folder: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize(
-    ("broken", "text", "said"),
-    [
-        ("preliminary_sql.jinja", "{% block user %}{{ question.text }", "preliminary_sql.jinja, line 1"),
-        ("_sections.jinja", "{% macro listed(", "_sections.jinja, line 1"),
-    ],
-)
+@pytest.mark.parametrize(("broken", "text", "said"), [
+    ("preliminary_sql.jinja", "{% block user %}{{ question.text }", "preliminary_sql.jinja, line 1"),
+    ("_sections.jinja", "{% macro listed(", "_sections.jinja, line 1"),
+])  # fmt: skip
 def test_a_broken_template_is_a_configuration_error_that_names_file_and_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, text: str, said: str
 ) -> None:

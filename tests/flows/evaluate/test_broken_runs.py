@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from tests.support.command_line import (
     end,
     finish,
     read_until,
+    start_module,
     started_prefect_server,
     wait_until,
 )
@@ -220,9 +219,8 @@ def test_a_run_that_is_killed_between_mlflow_and_the_warehouse_is_killed_in_both
         "run(sys.argv[1:])"
     )
     evaluate = ("evaluate", "--limit", "1", "--pipeline", "zero-shot")
-    command = [sys.executable, "-c", script, *evaluate]
-    killed = subprocess.run(command, env=demo.all_of_environment, cwd=ROOT, timeout=300)
-    assert killed.returncode == -signal.SIGKILL
+    killed = finish(start_module("tests.support.script", (script, *evaluate), demo.all_of_environment))
+    assert killed.code == -signal.SIGKILL
     assert [run.info.status for run in mlflow_runs(demo)] == ["FINISHED"]
     assert demo.run(*evaluate).code == 0
     assert sorted(run.info.status for run in mlflow_runs(demo)) == ["FINISHED", "KILLED"]

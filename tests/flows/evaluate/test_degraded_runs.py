@@ -6,6 +6,7 @@ import duckdb
 import pytest
 from mlflow import MlflowClient
 
+from tasks.settings.backbone import BackboneSettings
 from tests.flows.conftest import answer_as_offline, only_sql
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import Behaviour, FakeOpenAI
@@ -61,10 +62,12 @@ def test_the_run_stops_before_it_pays_for_more_and_names_the_setting(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
     model.answer = only_sql
-    options = ("--pipeline", "rsl-sql", "--limit", "30", "--backbone", backbone_file, *ONE_AT_A_TIME)
+    assert BackboneSettings(name="x").unreadable_limit == 20
+    few = ("--limit", "30", "--set", "backbone.unreadable_limit=6", *ONE_AT_A_TIME)
+    options = ("--pipeline", "rsl-sql", "--backbone", backbone_file, *few)
     ran = demo.run("evaluate", *options)
     assert ran.code == 3, ran.err
-    assert "none of the first 20 replies could be read" in ran.out + ran.err
+    assert "none of the first 6 replies could be read" in ran.out + ran.err
     assert "backbone.response_mode" in ran.out + ran.err
     asked = len(model.requests)
     assert asked < 30 * 8, "the rest was not asked"

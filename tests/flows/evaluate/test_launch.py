@@ -28,14 +28,11 @@ class Steps(Progress):
         self.texts.append(text)
 
 
-@pytest.mark.parametrize(
-    ("logged", "message", "shown"),
-    [
-        (None, "All connection attempts failed", ""),
-        ("the result", "All connection attempts failed", "All connection attempts failed"),
-        ("the result", "", "ConnectError"),
-    ],
-)
+@pytest.mark.parametrize(("logged", "message", "shown"), [
+    (None, "All connection attempts failed", ""),
+    ("the result", "All connection attempts failed", "All connection attempts failed"),
+    ("the result", "", "ConnectError"),
+])  # fmt: skip
 def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(
     logged: Any, message: str, shown: str
 ) -> None:

@@ -191,23 +191,16 @@ def test_a_repeated_evaluation_shows_the_finished_run_without_a_server_and_again
 
 
 @pytest.mark.slow
-def test_an_evaluation_whose_response_mode_was_found_out_is_recognised(
+def test_an_evaluation_whose_response_mode_was_found_out_and_whose_retriever_was_chosen_is_recognised(
     demo: CommandLine, fake_openai: FakeOpenAI, tmp_path: Path
 ) -> None:
     fake_openai.answer = lambda body: '{"sql": "SELECT 1"}'
     file = tmp_path / "mine.yaml"  # response_mode is auto where it is left out
     file.write_text(f"kind: openai\nmodel: any\nbase_url: {fake_openai.base_url}\n", encoding="utf-8")
-    words = ("evaluate", "--backbone", str(file), "--pipeline", "zero-shot", "--limit", "3", "--json")
+    words = (*FEW, "--backbone", str(file), "--set", "pipeline.demonstrations.retriever=auto", "--json")
     first = demo.run(*words)
     sent = len(fake_openai.requests)
     second = demo.run(*words)
     assert first.code == second.code == 0, first.err + second.err
     assert SAME in second.err and second.json["run_id"] == first.json["run_id"]
-    assert len(fake_openai.requests) == sent > 3
-
-
-@pytest.mark.slow
-def test_an_evaluation_whose_retriever_was_chosen_is_recognised(demo: CommandLine) -> None:
-    words = (*FEW, "--set", "pipeline.demonstrations.retriever=auto", "--json")
-    first, second = demo.run(*words), demo.run(*words)
-    assert SAME in second.err and second.json["run_id"] == first.json["run_id"]
+    assert len(fake_openai.requests) == sent > 5

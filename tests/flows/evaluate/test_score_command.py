@@ -260,6 +260,10 @@ def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
     found = score(file, "--limit", "3", *timed)
     efficiency = found["metrics"]["efficiency"]
     assert (efficiency["questions"], efficiency["measured"], efficiency["ves_steps"]) == (3, 3, 100.0)
+    assert list(efficiency["headline"]) == ["VES", "VES with fetching", "R-VES", "ves_steps"]
+    assert (
+        0 < efficiency["headline"]["R-VES"]["value"] < 125 and efficiency["headline"]["R-VES"]["total"] == 3
+    )
     assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
     headline = {"Soft-F1 in %": {"correct": 300.0, "total": 3, "value": 100.0}}
     assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1, "headline": headline}

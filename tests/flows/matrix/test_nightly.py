@@ -250,15 +250,6 @@ async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
     assert '<h1 class="good">Green</h1>' in green
     assert green.count('<li class="flip"') == 5 + 3
 
-    pinned = {name_of(fourth): entry["baseline"]}
-    tolerant, _ = await nights("fifth", Gate(threshold=95), baselines=pinned)
-    assert tolerant.is_completed(), "a significant loss below the threshold is no reason to fail"
-
-
-def name_of(night: dict) -> str:
-    entry = night["entries"][0]
-    return f"{entry['benchmark']} | {entry['backbone']} | {entry['pipeline']}"
-
 
 async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_name_continues(
     nights: Nights,
@@ -315,25 +306,17 @@ async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluatio
     assert escape(refused["continue_with"]) in page and escape(refused["problem"]) in page
 
 
-async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_is_compared_with_it(
+async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_may_not_be_named_as_a_baseline(
     nights: Nights,
 ) -> None:
-    plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 6}
-    _, before = await nights("before", ask_again=False, **plain)
+    plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 3}
+    await nights("before", ask_again=False, **plain)
     state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
     (entry,) = oracle["entries"]
     assert state.is_completed(), state.message
     assert (entry["verdict"], entry["baseline"], entry["comparison"]) == ("not ranked", None, None)
     assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
-    _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
-    (last,) = after["entries"]
-    assert last["baseline"] == before["entries"][0]["run"]["run_id"]
-    efficiency = last["run"]["metrics"]["efficiency"]["headline"]
-    assert list(efficiency) == ["VES", "VES with fetching", "R-VES", "ves_steps"]
-    assert before["entries"][0]["run"]["metrics"]["efficiency"] is None
-    assert 0 < efficiency["R-VES"]["value"] < 125 and efficiency["R-VES"]["total"] == 6
-    assert "R-VES" in nights.page("after").read_text(encoding="utf-8")
-    baselines = {name_of(oracle): entry["run"]["run_id"]}
+    baselines = {"demo | offline | dac": entry["run"]["run_id"]}
     with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
         await nightly(Matrix(**plain, baselines=baselines), night="refused")
 

@@ -2,8 +2,6 @@
 
 import datetime
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, of
 from flows.matrix import nightly as night_flow
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
-from flows.prefect.schedule import name_of, read_status
+from flows.prefect.schedule import deploy_nights, name_of, read_status
 from flows.prefect.settings import DEPLOYED_HOME, apply
 from flows.prefect.up import POOL
 from flows.runtime import folder_use
@@ -220,16 +218,11 @@ def test_nights_that_are_started_by_hand_within_a_minute_have_names_of_their_own
 
 
 @pytest.mark.slow
-def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
-    script = (
-        "import asyncio\n"
-        "from flows.prefect.schedule import deploy_nights\n"
-        "asyncio.run(deploy_nights('refused', '30 1 * * *', 'UTC', {'matrix': {'backbones': ['offlin']}}, {}))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script], env=crosscheck.all_of_environment, capture_output=True, text=True
-    )
-    message = ran.stderr.strip().splitlines()[-1].removeprefix("tasks.core.errors.CrosscheckError: ")
+async def test_a_refusal_is_one_sentence(prefect_server: str) -> None:
+    wrong = {"matrix": {"backbones": ["offlin"]}}
+    with temporary_settings({PREFECT_API_URL: prefect_server}), pytest.raises(CrosscheckError) as refused:
+        await deploy_nights("refused", "30 1 * * *", "UTC", wrong, {})
+    message = str(refused.value)
     assert message.startswith("Prefect's server at http://127.0.0.1:")
     assert 'refused the deployment "nightly" (HTTP 4' in message, "422 for a new deployment, 409 for another"
     assert "Validation failed for field 'matrix.backbones[0]'" in message

@@ -63,14 +63,11 @@ async def test_an_endless_loop_ends_at_the_limit_with_the_best_query_or_none(wal
     assert (found.sql, found.candidates) == (None, {"turn_1": None, "turn_2": None, "turn_3": None})
 
 
-@pytest.mark.parametrize(
-    ("limit", "turns", "note"),
-    [
-        ("limits.tokens=1200", 2, "the limit of 1,200 tokens was reached"),
-        ("limits.usd=0.000001", 15, "the limit of 15 turns was reached"),
-        ("limits.calls=2", 15, "the limit of 15 turns was reached"),
-    ],
-)
+@pytest.mark.parametrize(("limit", "turns", "note"), [
+    ("limits.tokens=1200", 2, "the limit of 1,200 tokens was reached"),
+    ("limits.usd=0.000001", 15, "the limit of 15 turns was reached"),
+    ("limits.calls=2", 15, "the limit of 15 turns was reached"),
+])  # fmt: skip
 async def test_tokens_and_calls_are_limited_and_an_unknown_cost_limits_nothing(
     walk: Guide, limit: str, turns: int, note: str
 ) -> None:

@@ -389,19 +389,16 @@ def test_candidates_from_the_second_on_have_the_schema_formats_in_turns() -> Non
     assert formats == ["comment", "m_schema", "create_table", "m_schema"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "groups"),
-    [
-        # sets of rows: duplicates and order ignored, column order matters
-        ("bird", [0, 0, 0, 3, 4, 4]),
-        # multisets, DISTINCT stripped; order matters where either has ORDER BY; columns in any order
-        ("spider", [0, 1, 2, 0, 4, 4]),
-        # multisets; order matters where either has it outermost; column order matters
-        ("strict", [0, 1, 2, 3, 4, 5]),
-        # each a subset of the other's columns, order ignored
-        ("subset", [0, 0, 2, 0, 4, 5]),
-    ],
-)
+@pytest.mark.parametrize(("rule", "groups"), [
+    # sets of rows: duplicates and order ignored, column order matters
+    ("bird", [0, 0, 0, 3, 4, 4]),
+    # multisets, DISTINCT stripped; order matters where either has ORDER BY; columns in any order
+    ("spider", [0, 1, 2, 0, 4, 4]),
+    # multisets; order matters where either has it outermost; column order matters
+    ("strict", [0, 1, 2, 3, 4, 5]),
+    # each a subset of the other's columns, order ignored
+    ("subset", [0, 0, 2, 0, 4, 5]),
+])  # fmt: skip
 async def test_a_vote_under_each_rule(bench: Bench, rule: str, groups: list[int]) -> None:
     written = (
         "SELECT museum_id, id FROM 'order' WHERE museum_id = 1 UNION ALL SELECT 3, 3",

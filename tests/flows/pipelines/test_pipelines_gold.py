@@ -197,15 +197,10 @@ async def test_gold_is_in_no_generation_vote_demonstration_or_correction_of_dac(
     assert with_the_marker(files_in(prefect_home, prefect_api.home)) == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda files: files.gold("another_gold"),
-        lambda files: files.answer_key(
-            MARKER
-        ),  # its new training question is a corrected gold, and is not shown
-    ],
-)
+@pytest.mark.parametrize("change", [
+    lambda files: files.gold("another_gold"),
+    lambda files: files.answer_key(MARKER),  # its new training question is a corrected gold, and is not shown
+])  # fmt: skip
 async def test_other_and_corrected_golds_are_in_nothing_that_is_kept_and_change_no_key(
     files: Files,
     sql_server: FakeOpenAI,

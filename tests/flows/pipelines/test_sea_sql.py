@@ -149,15 +149,12 @@ BINDING = "is binding: take over"
 COLUMNS_ASKED_FOR = "Select exactly the columns asked for"
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "first", "rules"),
-    [
-        ("sea-sql", "zero_shot_sql", "none"),
-        ("dac", "initial_sql", "none"),
-        ("rsl-sql", "preliminary_sql", "rsl_sql"),
-        ("few-shot", "preliminary_sql", "all"),
-    ],
-)
+@pytest.mark.parametrize(("pipeline", "first", "rules"), [
+    ("sea-sql", "zero_shot_sql", "none"),
+    ("dac", "initial_sql", "none"),
+    ("rsl-sql", "preliminary_sql", "rsl_sql"),
+    ("few-shot", "preliminary_sql", "all"),
+])  # fmt: skip
 @pytest.mark.parametrize("own", [True, False])
 async def test_prompts_have_the_rules_of_their_paper_unless_told_otherwise(
     walk: Guide, tmp_path: File, pipeline: str, first: str, rules: str, own: bool

@@ -1,11 +1,8 @@
 """An evaluation's own Prefect server that the system kills, or somebody stops, in the middle of a run."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +14,7 @@ import pytest
 
 from flows.prefect.server import MAX_RESTARTS, LocalServer
 from tasks.settings.home import Home
-from tests.support.command_line import CommandLine, finish, wait_until
+from tests.support.command_line import CommandLine, finish, start_module, wait_until
 from tests.support.demo import write_backbone
 from tests.support.fake_openai import FakeOpenAI
 
@@ -122,12 +119,10 @@ EVALUATE = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
 
 def assert_all_recorded(home: Path, script: str, words: Sequence[str]) -> None:
     """Assert that a command, run by a script, ends well and Prefect has recorded all of its task runs."""
-    ran = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        env=CommandLine(home).all_of_environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    counts = json.loads(ran.stdout)["prefect"]
+    environment = CommandLine(home).all_of_environment
+    ran = finish(start_module("tests.support.script", (script, *words), environment), timeout=300)
+    assert ran.code == 0, ran.err
+    counts = ran.json["prefect"]
     assert counts["recorded"] == counts["task_runs"] > 0
 
 

@@ -32,19 +32,16 @@ def status_of(url: str, headers: dict[str, str]) -> int:
     return connection.getresponse().status
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": EVIL, "Content-Type": "application/json"},
-        {"Origin": EVIL},
-        {"Origin": "null", "Content-Type": "application/json"},
-        {"Origin": "http://127.0.0.1:1", "Content-Type": "application/json"},
-        {"Origin": "{own}.evil.example", "Content-Type": "application/json"},
-        {"Host": "evil.example", "Content-Type": "application/json"},
-        {"Host": "127.0.0.1.evil.example:4200", "Content-Type": "application/json"},
-        {"Host": "evil.example:4200", "Origin": f"{EVIL}:4200", "Content-Type": "application/json"},
-    ],
-)
+@pytest.mark.parametrize("headers", [
+    {"Origin": EVIL, "Content-Type": "application/json"},
+    {"Origin": EVIL},
+    {"Origin": "null", "Content-Type": "application/json"},
+    {"Origin": "http://127.0.0.1:1", "Content-Type": "application/json"},
+    {"Origin": "{own}.evil.example", "Content-Type": "application/json"},
+    {"Host": "evil.example", "Content-Type": "application/json"},
+    {"Host": "127.0.0.1.evil.example:4200", "Content-Type": "application/json"},
+    {"Host": "evil.example:4200", "Origin": f"{EVIL}:4200", "Content-Type": "application/json"},
+])  # fmt: skip
 def test_a_page_of_another_site_creates_nothing(headers: dict[str, str], prefect_api: Served) -> None:
     own = prefect_api.url.removesuffix("/api")
     assert status_of(prefect_api.url, {name: value.format(own=own) for name, value in headers.items()}) == 403

@@ -100,16 +100,11 @@ async def test_each_model_and_endpoint_is_asked_with_the_runs_parameters_and_a_l
 USED_UP = "Could not finish the message because max_tokens or model output limit was reached."
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([rate_limit(), error(503, "Loading model")], id="busy"),
-        pytest.param([error(500, "Internal Server Error")] * auto_mode.TRIES, id="an error that ends"),
-        pytest.param(
-            [error(400, USED_UP, type_="invalid_request_error")], id="thoughts use up the low limit"
-        ),
-    ],
-)
+@pytest.mark.parametrize("answers", [
+    pytest.param([rate_limit(), error(503, "Loading model")], id="busy"),
+    pytest.param([error(500, "Internal Server Error")] * auto_mode.TRIES, id="an error that ends"),
+    pytest.param([error(400, USED_UP, type_="invalid_request_error")], id="thoughts use up the low limit"),
+])  # fmt: skip
 async def test_what_refuses_no_mode(
     endpoint: Endpoint, known: KnownEndpoints, notes: list[str], answers: list[Behaviour]
 ) -> None:

@@ -37,17 +37,14 @@ NO_ADDRESS = ("ftp://host/v1", "file:///etc/passwd", "http:///v1", "http://host:
               "host/v1", "http://[::1/v1", "http://ho st/v1", "http://host/v1\n")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "said"),
-    [
-        *(("base_url", url, "base_url is not a valid address") for url in NO_ADDRESS),
-        *(("base_url", f"http://host/v1?{name}={KEY}", "headers_env") for name in SECRETS),
-        ("base_url", f"http://host/v1#{KEY}", "headers_env"),
-        ("base_url", f"http://{KEY}@host/v1", "headers_env"),
-        ("headers_env", {"api-key": "NONE"}, "needs a header in the environment variable NONE"),
-        ("headers_env", {"Content-Length": "FAKE_API_KEY"}, "headers_env must not set content-length"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "value", "said"), [
+    *(("base_url", url, "base_url is not a valid address") for url in NO_ADDRESS),
+    *(("base_url", f"http://host/v1?{name}={KEY}", "headers_env") for name in SECRETS),
+    ("base_url", f"http://host/v1#{KEY}", "headers_env"),
+    ("base_url", f"http://{KEY}@host/v1", "headers_env"),
+    ("headers_env", {"api-key": "NONE"}, "needs a header in the environment variable NONE"),
+    ("headers_env", {"Content-Length": "FAKE_API_KEY"}, "headers_env must not set content-length"),
+])  # fmt: skip
 def test_what_cannot_be_an_address_or_a_header_is_refused_and_a_secret_not_repeated(
     settings: BackboneSettings, setting: str, value: Any, said: str
 ) -> None:
@@ -82,15 +79,10 @@ async def test_headers_come_from_the_environment_and_appear_nowhere_else(
     assert not [text for text in told if AZURE_KEY in text]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Behaviour(302, {}, {"location": f"/login?key={AZURE_KEY}"}),
-        Behaviour(
-            401, '{"error": {"message": "%s is no key"}}'.replace("%s", AZURE_KEY.replace("5", r"\u0035"))
-        ),
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    Behaviour(302, {}, {"location": f"/login?key={AZURE_KEY}"}),
+    Behaviour(401, '{"error": {"message": "%s is no key"}}'.replace("%s", AZURE_KEY.replace("5", r"\u0035"))),
+])  # fmt: skip
 async def test_a_key_in_a_header_or_escaped_in_json_is_in_no_refusal(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, answer: Behaviour
 ) -> None:
@@ -274,15 +266,12 @@ async def test_an_expired_token_is_replaced_and_no_message_holds_one(
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [
-        ("import sys; sys.exit('not logged in')", "exit code 1: not logged in"),
-        ("print()", "it printed no key on one line"),
-        ("print('WARNING: old'); print('token')", "it printed no key on one line"),
-        (None, "FileNotFoundError"),
-    ],
-)
+@pytest.mark.parametrize(("code", "why"), [
+    ("import sys; sys.exit('not logged in')", "exit code 1: not logged in"),
+    ("print()", "it printed no key on one line"),
+    ("print('WARNING: old'); print('token')", "it printed no key on one line"),
+    (None, "FileNotFoundError"),
+])  # fmt: skip
 async def test_a_program_that_prints_no_key_is_reported_before_anything_is_sent(
     fake_openai: FakeOpenAI, tmp_path: Path, code: str | None, why: str
 ) -> None:

@@ -118,15 +118,11 @@ def _refuse_password(server: socket.socket) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"postgresql://me:{SECRET}@x@host/database",
-        f"postgresql://me:{SECRET}@host",
-        f"postgresql://me@host:{SECRET}/database",
-    ],
-    ids=["an @ in the password", "no database", "no port"],
-)
+@pytest.mark.parametrize("url", [
+    f"postgresql://me:{SECRET}@x@host/database",
+    f"postgresql://me:{SECRET}@host",
+    f"postgresql://me@host:{SECRET}/database",
+], ids=["an @ in the password", "no database", "no port"])  # fmt: skip
 def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
     assert "postgresql://user@host:5432/database" in refused(url)
 

@@ -140,21 +140,13 @@ async def test_the_body_holds_what_the_settings_say_and_nothing_else(
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "text", "truncated"),
-    [
-        (empty(), "", False),
-        (out_of_tokens(), "", True),
-        (out_of_tokens("SELECT a FR"), "SELECT a FR", True),
-        (Behaviour(choice={"message": {"content": None, "refusal": "I must not."}}), "I must not.", False),
-        (
-            Behaviour(choice={"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}),
-            "ab",
-            False,
-        ),
-    ],
-    ids=["empty", "out of tokens before the first word", "out of tokens", "refusal", "parts"],
-)
+@pytest.mark.parametrize(("behaviour", "text", "truncated"), [
+    (empty(), "", False),
+    (out_of_tokens(), "", True),
+    (out_of_tokens("SELECT a FR"), "SELECT a FR", True),
+    (Behaviour(choice={"message": {"content": None, "refusal": "I must not."}}), "I must not.", False),
+    (Behaviour(choice={"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}), "ab", False),
+], ids=["empty", "out of tokens before the first word", "out of tokens", "refusal", "parts"])  # fmt: skip
 async def test_an_odd_reply(endpoint: Endpoint, behaviour: Behaviour, text: str, truncated: bool) -> None:
     endpoint.server.script(behaviour)
     answer = await endpoint.ask()
@@ -275,20 +267,15 @@ NOT_ACCEPTED, USED_UP = "FAKE_API_KEY is not accepted", "quota of the key in FAK
 NOT_THERE = "backbone.model and backbone.base_url"
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "advice"),
-    [
-        pytest.param(unauthorized(KEY), NOT_ACCEPTED, id="401"),
-        pytest.param(error(403, "no access to this model"), NOT_ACCEPTED, id="403"),
-        pytest.param(
-            error(404, "The model `fake-1` does not exist", code="model_not_found"), NOT_THERE, id="404"
-        ),
-        pytest.param(error(400, "Model Not Exist"), NOT_THERE, id="DeepSeek's unknown model"),
-        pytest.param(quota_exhausted(), USED_UP, id="quota"),
-        pytest.param(error(402, "Insufficient Balance"), USED_UP, id="402"),
-        pytest.param(error(429, "Billing hard limit has been reached"), USED_UP, id="billing"),
-    ],
-)
+@pytest.mark.parametrize(("behaviour", "advice"), [
+    pytest.param(unauthorized(KEY), NOT_ACCEPTED, id="401"),
+    pytest.param(error(403, "no access to this model"), NOT_ACCEPTED, id="403"),
+    pytest.param(error(404, "The model `fake-1` does not exist", code="model_not_found"), NOT_THERE, id="404"),
+    pytest.param(error(400, "Model Not Exist"), NOT_THERE, id="DeepSeek's unknown model"),
+    pytest.param(quota_exhausted(), USED_UP, id="quota"),
+    pytest.param(error(402, "Insufficient Balance"), USED_UP, id="402"),
+    pytest.param(error(429, "Billing hard limit has been reached"), USED_UP, id="billing"),
+])  # fmt: skip
 async def test_what_no_request_can_survive_ends_the_run_at_once(
     endpoint: Endpoint, behaviour: Behaviour, advice: str
 ) -> None:

@@ -134,22 +134,19 @@ def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str]
     assert refusal_of(status, {}, json.dumps({"error": error}), None, changes).kind == kind
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
-        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
-        "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)",
-        "Prompt exceeds max length",
-        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
-        "length of prompt_tokens (40000) must be less than max_seq_len (32768).",
-        "Please reduce the length of the messages or completion.",
-        "Request payload size exceeds the limit: 20971520 bytes.",
-        "Prompt length (5000) exceeds max_prompt_len (4096)",
-        "prompt token count of 130000 exceeds the limit of 128000",
-        "Total tokens of image and text exceed max message tokens",
-    ],
-)
+@pytest.mark.parametrize("message", [
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+    "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)",
+    "Prompt exceeds max length",
+    "InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+    "length of prompt_tokens (40000) must be less than max_seq_len (32768).",
+    "Please reduce the length of the messages or completion.",
+    "Request payload size exceeds the limit: 20971520 bytes.",
+    "Prompt length (5000) exceeds max_prompt_len (4096)",
+    "prompt token count of 130000 exceeds the limit of 128000",
+    "Total tokens of image and text exceed max message tokens",
+])  # fmt: skip
 def test_a_prompt_that_is_too_long_is_to_be_shorter(message: str) -> None:
     """Messages of vLLM, xAI, Kimi, Z.AI, DashScope and SiliconFlow."""
     refusal = refusal_of(
@@ -166,18 +163,10 @@ def test_any_body_can_be_read(body: str) -> None:
     assert refusal.kind == "server" and refusal.message.startswith("HTTP 500")
 
 
-@pytest.mark.parametrize(
-    ("status", "title", "said", "advice"),
-    [
-        (502, "502 Bad Gateway", "HTTP 502: 502 Bad Gateway", ""),
-        (
-            403,
-            "Attention Required! | Cloudflare",
-            "HTTP 403: Attention Required! | Cloudflare",
-            "page of a firewall",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("status", "title", "said", "advice"), [
+    (502, "502 Bad Gateway", "HTTP 502: 502 Bad Gateway", ""),
+    (403, "Attention Required! | Cloudflare", "HTTP 403: Attention Required! | Cloudflare", "page of a firewall"),
+])  # fmt: skip
 def test_a_page_is_named_by_its_title(status: int, title: str, said: str, advice: str) -> None:
     """Pages of nginx, and of Cloudflare's firewall, which may refuse a prompt for the SQL in it."""
     page = f"<!DOCTYPE html>\n<html>\n<head><title>{title}</title></head>\n<body><p>Ray ID</p></body></html>"
@@ -191,33 +180,30 @@ def test_a_long_message_is_cut_and_on_one_line() -> None:
     assert len(message) < 400 and "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("headers", "message", "seconds"),
-    [
-        ({"retry-after": "20"}, "", 20.0),
-        ({"retry-after": "0.5"}, "", 0.5),
-        ({"retry-after-ms": "250", "retry-after": "1"}, "", 0.25),
-        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, "", 60.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, "", 0.0),
-        ({"retry-after": "-5"}, "", 0.0),
-        ({"retry-after": "soon"}, "", None),
-        ({}, "Please try again in 20ms.", 0.02),
-        ({}, "Please try again in 6m0s.", 360.0),
-        ({}, "Please retry in 34.07s.", 34.07),
-        ({}, "try again in a minute", None),
-        # Azure, GitHub Models, Gemini, and Gemini behind LiteLLM
-        ({}, "have exceeded token rate limit. Please retry after 43 seconds.", 43.0),
-        ({}, "for UserByModelByDay. Please wait 43200 seconds before retrying.", 43200.0),
-        ({}, '[{"error": {"details": [{"@type": "a/google.rpc.RetryInfo", "retryDelay": "31s"}]}}]', 31.0),
-        ({}, r'{"error": {"message": "b\'{ \\"retryDelay\\": \\"24.5s\\"}\'"}}', 24.5),
-        # OpenRouter
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "100000"}, "", 60.0),
-        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "100000"}, "", None),
-        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "later"}, "", None),
-        ({"x-ratelimit-remaining": "0"}, "", None),
-        ({}, "", None),
-    ],
-)
+@pytest.mark.parametrize(("headers", "message", "seconds"), [
+    ({"retry-after": "20"}, "", 20.0),
+    ({"retry-after": "0.5"}, "", 0.5),
+    ({"retry-after-ms": "250", "retry-after": "1"}, "", 0.25),
+    ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, "", 60.0),
+    ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, "", 0.0),
+    ({"retry-after": "-5"}, "", 0.0),
+    ({"retry-after": "soon"}, "", None),
+    ({}, "Please try again in 20ms.", 0.02),
+    ({}, "Please try again in 6m0s.", 360.0),
+    ({}, "Please retry in 34.07s.", 34.07),
+    ({}, "try again in a minute", None),
+    # Azure, GitHub Models, Gemini, and Gemini behind LiteLLM
+    ({}, "have exceeded token rate limit. Please retry after 43 seconds.", 43.0),
+    ({}, "for UserByModelByDay. Please wait 43200 seconds before retrying.", 43200.0),
+    ({}, '[{"error": {"details": [{"@type": "a/google.rpc.RetryInfo", "retryDelay": "31s"}]}}]', 31.0),
+    ({}, r'{"error": {"message": "b\'{ \\"retryDelay\\": \\"24.5s\\"}\'"}}', 24.5),
+    # OpenRouter
+    ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "100000"}, "", 60.0),
+    ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "100000"}, "", None),
+    ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "later"}, "", None),
+    ({"x-ratelimit-remaining": "0"}, "", None),
+    ({}, "", None),
+])  # fmt: skip
 def test_the_time_to_come_back_is_read_where_it_is_said(
     headers: dict[str, str], message: str, seconds: float | None
 ) -> None:
@@ -250,16 +236,13 @@ def test_a_limit_of_the_day_says_when_it_ends() -> None:
     assert (refusal.kind, refusal.retry_after_s) == ("rate_limit", pytest.approx(3600, abs=60))
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
-        ("key sk-proj-abcDEF123_x given", "key *** given"),
-        ("key sk-ab**********yz given", "key *** given"),
-        ("http://me:pw@host/v1 is down", "http://***@host/v1 is down"),
-        ("task-force, risk-averse", "task-force, risk-averse"),
-    ],
-)
+@pytest.mark.parametrize(("text", "clean"), [
+    ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+    ("key sk-proj-abcDEF123_x given", "key *** given"),
+    ("key sk-ab**********yz given", "key *** given"),
+    ("http://me:pw@host/v1 is down", "http://***@host/v1 is down"),
+    ("task-force, risk-averse", "task-force, risk-averse"),
+])  # fmt: skip
 def test_what_looks_like_a_key_is_taken_out(text: str, clean: str) -> None:
     assert scrub(text) == clean
 

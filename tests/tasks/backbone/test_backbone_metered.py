@@ -205,13 +205,10 @@ async def test_the_run_stops_when_the_first_replies_of_a_stage_all_cannot_be_rea
     assert inner.requests == 20, "nothing more is paid for, whichever stage asks"
 
 
-@pytest.mark.parametrize(
-    ("texts", "limit"),
-    [
-        pytest.param(("no", "no", '{"tables": ["pet"]}', "no"), 3, id="one can be read"),
-        pytest.param(("no",), 0, id="without a limit"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "limit"), [
+    pytest.param(("no", "no", '{"tables": ["pet"]}', "no"), 3, id="one can be read"),
+    pytest.param(("no",), 0, id="without a limit"),
+])  # fmt: skip
 async def test_the_stage_goes_on(texts: tuple[str, ...], limit: int) -> None:
     backbone = meter(Scripted(*texts), limit)
     for question in range(30):
@@ -256,16 +253,13 @@ async def test_the_call_of_a_reply_at_which_a_users_own_reader_fails_is_counted(
     assert [call.parse for call in view.calls] == ["failed"]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"usage": Usage(10**30)},
-        {"usage": Usage(-1)},
-        {"seconds": -5.0},
-        {"seconds": nan},
-        {"retries": 10**30},
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    {"usage": Usage(10**30)},
+    {"usage": Usage(-1)},
+    {"seconds": -5.0},
+    {"seconds": nan},
+    {"retries": 10**30},
+])  # fmt: skip
 async def test_no_amount_of_a_backbone_of_ones_own_is_negative_or_too_large_to_be_kept(
     wrong: dict[str, Any],
 ) -> None:

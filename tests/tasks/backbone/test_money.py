@@ -43,18 +43,14 @@ def test_anthropics_name_for_cache_writes_is_read_too() -> None:
     assert usage.cache_write == 7
 
 
-@pytest.mark.parametrize(
-    ("reported", "read", "written"),
-    [
-        # Kimi, page "Chat Completions"
-        ({"prompt_tokens": 19, "completion_tokens": 21, "total_tokens": 40, "cached_tokens": 10}, 10, None),
-        # Alibaba Cloud Model Studio, page "Context cache"
-        ({"prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 12}}, 0, 12),
-        # DeepSeek, page "Context Caching"
-        ({"prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 11}, 8, None),
-    ],
-    ids=["Kimi", "DashScope", "DeepSeek"],
-)
+@pytest.mark.parametrize(("reported", "read", "written"), [
+    # Kimi, page "Chat Completions"
+    ({"prompt_tokens": 19, "completion_tokens": 21, "total_tokens": 40, "cached_tokens": 10}, 10, None),
+    # Alibaba Cloud Model Studio, page "Context cache"
+    ({"prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 12}}, 0, 12),
+    # DeepSeek, page "Context Caching"
+    ({"prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 11}, 8, None),
+], ids=["Kimi", "DashScope", "DeepSeek"])  # fmt: skip
 def test_other_names_for_the_prompt_cache_are_read(
     reported: dict[str, Any], read: int, written: int | None
 ) -> None:
@@ -82,16 +78,13 @@ def test_a_gateways_cost_is_read_and_an_implausible_one_not_believed(given: Any)
     assert answered({"prompt_tokens": 1, "completion_tokens": 1, "cost": given}).cost_usd is None
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        {"service_tier": "flex"},
-        {"prompt_cache_key": "bird"},
-        {"user": "me"},
-        {"provider": {"order": ["a"]}},
-        {"metadata": {"team": "x"}},
-    ],
-)
+@pytest.mark.parametrize("field", [
+    {"service_tier": "flex"},
+    {"prompt_cache_key": "bird"},
+    {"user": "me"},
+    {"provider": {"order": ["a"]}},
+    {"metadata": {"team": "x"}},
+])  # fmt: skip
 def test_a_tier_a_cache_key_a_tag_and_a_route_make_no_other_request(field: dict[str, Any]) -> None:
     plain = BackboneSettings(name="m", model="m")
     assert identity_of(plain.model_copy(update={"extra_body": field})) == identity_of(plain)
@@ -159,22 +152,19 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
         assert budget.refused and budget.spent_usd == 0.2 and budget.known_usd is None
 
 
-@pytest.mark.parametrize(
-    ("usage", "prices", "cost"),
-    [
-        ({"cost": 0.0}, None, 0.0),
-        ({"cost": 0.0}, 2.0, 0.000026),
-        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.036),
-        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 2.0, 0.000026),
-        ({"cost": 0, "cost_details": {"upstream_inference_cost": 0.036}}, None, 0.036),
-        ({"cost": 0, "is_byok": True}, None, None),
-        ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.038),
-        ({"cost": 0.002, "is_byok": True}, 2.0, 0.000026),
-        ({"cost": 0.95, "cost_details": {"upstream_inference_cost": 19}}, 2.0, 19.95),
-        ({"cost": 0.002, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.002}}, 2.0, 0.002),
-        ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": "x"}}, 2.0, 0.000026),
-    ],
-)
+@pytest.mark.parametrize(("usage", "prices", "cost"), [
+    ({"cost": 0.0}, None, 0.0),
+    ({"cost": 0.0}, 2.0, 0.000026),
+    ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.036),
+    ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 2.0, 0.000026),
+    ({"cost": 0, "cost_details": {"upstream_inference_cost": 0.036}}, None, 0.036),
+    ({"cost": 0, "is_byok": True}, None, None),
+    ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.038),
+    ({"cost": 0.002, "is_byok": True}, 2.0, 0.000026),
+    ({"cost": 0.95, "cost_details": {"upstream_inference_cost": 19}}, 2.0, 19.95),
+    ({"cost": 0.002, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.002}}, 2.0, 0.002),
+    ({"cost": 0.002, "is_byok": True, "cost_details": {"upstream_inference_cost": "x"}}, 2.0, 0.000026),
+])  # fmt: skip
 async def test_the_cost_is_that_of_gateway_and_provider_and_a_zero_that_stands_for_not_counted_is_priced(
     endpoint: Endpoint, usage: Any, prices: float | None, cost: float | None
 ) -> None:
@@ -190,21 +180,18 @@ DAY = datetime.date(2026, 1, 1)
 LISTED = Prices(input=1.0, cached_input=0.25, output=4.0, as_of=DAY)
 
 
-@pytest.mark.parametrize(
-    ("usage", "prices", "expected"),
-    [
-        (Usage(1_000_000, 0, 1_000_000), LISTED, 5.0),
-        (Usage(1_000_000, 400_000, 0), LISTED, 0.7),
-        (Usage(1_000_000, None, 0), LISTED, 1.0),
-        (Usage(1_000_000, 400_000, 0), Prices(input=1.0, output=4.0, as_of=DAY), 1.0),
-        (Usage(100, 400, 0), LISTED, 100 * 0.25 / 1e6),
-        (Usage(0, 0, 0), LISTED, 0.0),
-        (Usage(10, 0, 1_000_000, reasoning=900_000), Prices(input=0, output=4.0, as_of=DAY), 4.0),
-        (Usage(None, 0, 5), LISTED, None),
-        (Usage(5, 0, None), LISTED, None),
-        (Usage(5, 0, 5), None, None),
-    ],
-)
+@pytest.mark.parametrize(("usage", "prices", "expected"), [
+    (Usage(1_000_000, 0, 1_000_000), LISTED, 5.0),
+    (Usage(1_000_000, 400_000, 0), LISTED, 0.7),
+    (Usage(1_000_000, None, 0), LISTED, 1.0),
+    (Usage(1_000_000, 400_000, 0), Prices(input=1.0, output=4.0, as_of=DAY), 1.0),
+    (Usage(100, 400, 0), LISTED, 100 * 0.25 / 1e6),
+    (Usage(0, 0, 0), LISTED, 0.0),
+    (Usage(10, 0, 1_000_000, reasoning=900_000), Prices(input=0, output=4.0, as_of=DAY), 4.0),
+    (Usage(None, 0, 5), LISTED, None),
+    (Usage(5, 0, None), LISTED, None),
+    (Usage(5, 0, 5), None, None),
+])  # fmt: skip
 def test_a_call_costs_its_tokens(usage: Usage, prices: Prices | None, expected: float | None) -> None:
     assert cost(usage, prices) == (None if expected is None else pytest.approx(expected))
 

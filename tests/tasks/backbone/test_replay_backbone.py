@@ -249,18 +249,15 @@ def test_two_replies_for_one_place_are_refused_with_both_lines(tmp_path: Path) -
 LINE = '{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": ""}'
 
 
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ('{"question": "1", "stage": "s", "round": 0, "reply": ""}', "database"),
-        ('{"question": "1", "database": "d", "stage": "s", "round": -1, "reply": ""}', "round"),
-        ('{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": null}', "reply"),
-        ("not JSON", "JSON"),
-        ("[1]", "object"),
-        (LINE.replace("{", '{"usage": {"input": -5}, ', 1), "usage: a number of tokens is from 0 to"),
-        (LINE.replace("{", '{"usage": {"output": 1000000000000}, ', 1), "usage: a number of tokens is"),
-    ],
-)
+@pytest.mark.parametrize(("line", "complaint"), [
+    ('{"question": "1", "stage": "s", "round": 0, "reply": ""}', "database"),
+    ('{"question": "1", "database": "d", "stage": "s", "round": -1, "reply": ""}', "round"),
+    ('{"question": "1", "database": "d", "stage": "s", "round": 0, "reply": null}', "reply"),
+    ("not JSON", "JSON"),
+    ("[1]", "object"),
+    (LINE.replace("{", '{"usage": {"input": -5}, ', 1), "usage: a number of tokens is from 0 to"),
+    (LINE.replace("{", '{"usage": {"output": 1000000000000}, ', 1), "usage: a number of tokens is"),
+])  # fmt: skip
 def test_a_malformed_line_is_named_with_what_is_wrong(tmp_path: Path, line: str, complaint: str) -> None:
     path = tmp_path / "run.jsonl"
     write_recording(path, [RECORDED])

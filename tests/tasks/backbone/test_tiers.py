@@ -141,13 +141,10 @@ async def test_the_bill_is_the_ledger_of_the_endpoint(fake_openai: FakeOpenAI) -
     assert cost.list_usd - cost.prompt_cache_usd - (cost.tier_usd or 0) == pytest.approx(cost.cost_usd)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"finish_by": "07:00"}, "set backbone.tier to flex or batch"),
-        ({"finish_by": "soon", "tier": "flex"}, "neither a time of day"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"finish_by": "07:00"}, "set backbone.tier to flex or batch"),
+    ({"finish_by": "soon", "tier": "flex"}, "neither a time of day"),
+])  # fmt: skip
 def test_a_time_to_finish_is_checked(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BackboneSettings(name="m", model="m", **changes)

@@ -136,24 +136,15 @@ async def test_messages_offers_tools_and_sends_calls_with_results(fake_anthropic
     assert body["tools"][0]["input_schema"] == RUN_SQL.parameters
 
 
-@pytest.mark.parametrize(
-    ("status", "text"),
-    [
-        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
-        (500, "tools param requires --jinja flag"),
-        (400, "registry.ollama.ai/library/phi does not support tools"),
-        (
-            400,
-            "Function call is missing a thought_signature in functionCall parts. This is required for tools",
-        ),
-        (
-            400,
-            "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-        ),
-        (400, "The `reasoning_content` in the thinking mode must be passed back to the API."),
-        (400, "messages[51]: assistant message with tool_calls must include reasoning_content."),
-    ],
-)
+@pytest.mark.parametrize(("status", "text"), [
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (500, "tools param requires --jinja flag"),
+    (400, "registry.ollama.ai/library/phi does not support tools"),
+    (400, "Function call is missing a thought_signature in functionCall parts. This is required for tools"),
+    (400, "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"),
+    (400, "The `reasoning_content` in the thinking mode must be passed back to the API."),
+    (400, "messages[51]: assistant message with tool_calls must include reasoning_content."),
+])  # fmt: skip
 async def test_an_endpoint_without_tools_is_a_message_that_says_what_to_set(
     fake_openai: FakeOpenAI, status: int, text: str
 ) -> None:

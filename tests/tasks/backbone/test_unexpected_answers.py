@@ -120,21 +120,12 @@ async def test_what_a_model_wrote_in_another_form_is_an_answer(endpoint: Endpoin
     assert answered.call.cost_usd is None, "unknown, not free"
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, {"message": 'GroqException - {"error":{"failed_generation":"{\\"sql\\": S}"}}'}),
-        (
-            400,
-            {
-                "message": "Provider returned error",
-                "metadata": {"raw": '{"failed_generation": "{\\"sql\\": S}"}'},
-            },
-        ),
-        (500, {"message": "error parsing tool call: raw='{\"sql\": S}', err=invalid character 'S'"}),
-        (500, {"message": 'Failed to parse input at pos 0: {"sql": S}'}),
-    ],
-)
+@pytest.mark.parametrize(("status", "error"), [
+    (400, {"message": 'GroqException - {"error":{"failed_generation":"{\\"sql\\": S}"}}'}),
+    (400, {"message": "Provider returned error", "metadata": {"raw": '{"failed_generation": "{\\"sql\\": S}"}'}}),
+    (500, {"message": "error parsing tool call: raw='{\"sql\": S}', err=invalid character 'S'"}),
+    (500, {"message": 'Failed to parse input at pos 0: {"sql": S}'}),
+])  # fmt: skip
 async def test_what_a_model_wrote_may_be_quoted_in_a_message(
     endpoint: Endpoint, status: int, error: Body
 ) -> None:
@@ -336,16 +327,12 @@ def with_odd_values(value: Any) -> Iterator[Any]:
             yield changed
 
 
-@pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        (CHAT_ANSWER, chat.answer_of),
-        (RESPONSE, responses.answer_of),
-        (MESSAGE, messages.answer_of),
-        (MODELS, read_models),
-    ],
-    ids=["chat", "responses", "messages", "models"],
-)
+@pytest.mark.parametrize(("answer", "read"), [
+    (CHAT_ANSWER, chat.answer_of),
+    (RESPONSE, responses.answer_of),
+    (MESSAGE, messages.answer_of),
+    (MODELS, read_models),
+], ids=["chat", "responses", "messages", "models"])  # fmt: skip
 def test_an_answer_with_a_value_of_another_type_is_read_or_garbled(
     answer: Body, read: Callable[[str], object]
 ) -> None:
@@ -354,15 +341,11 @@ def test_an_answer_with_a_value_of_another_type_is_read_or_garbled(
             read(json.dumps(changed))
 
 
-@pytest.mark.parametrize(
-    ("events", "read"),
-    [
-        ([CHUNK, CHUNK, CHUNK], chat.answer_of),
-        ([DONE], responses.answer_of),
-        ([START, BLOCK, PIECE, PIECE, END], messages.answer_of),
-    ],
-    ids=["chat", "responses", "messages"],
-)
+@pytest.mark.parametrize(("events", "read"), [
+    ([CHUNK, CHUNK, CHUNK], chat.answer_of),
+    ([DONE], responses.answer_of),
+    ([START, BLOCK, PIECE, PIECE, END], messages.answer_of),
+], ids=["chat", "responses", "messages"])  # fmt: skip
 def test_an_event_stream_with_a_value_of_another_type_is_read_or_garbled(
     events: list[Body], read: Callable[[str], object]
 ) -> None:

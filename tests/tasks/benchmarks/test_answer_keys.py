@@ -69,15 +69,12 @@ def test_what_differs_in_a_key_replaces_the_gold(tmp_path: Path, name: str, text
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ({"7": "SELECT 1"}, r'must hold an object with the key "corrections".*question_id and SQL'),
-        ([{"SQL": "SELECT 1"}], 'the key "question_id" is missing'),
-        ([{"question_id": 7}], 'or "sql" or "query" is missing'),
-        ([ENTRY], r'stand in an object: {"corrections": \[...\]}'),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ({"7": "SELECT 1"}, r'must hold an object with the key "corrections".*question_id and SQL'),
+    ([{"SQL": "SELECT 1"}], 'the key "question_id" is missing'),
+    ([{"question_id": 7}], 'or "sql" or "query" is missing'),
+    ([ENTRY], r'stand in an object: {"corrections": \[...\]}'),
+])  # fmt: skip
 def test_a_file_that_is_no_key_is_told_what_it_may_be(tmp_path: Path, text: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         key_of(tmp_path, "key.json", text)
@@ -111,36 +108,24 @@ def test_another_text_is_another_question_and_blanks_are_none(tmp_path: Path) ->
     assert not one.has_text_of(OFFICIAL.questions["7"])
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("id,sql\n7,SELECT 7\n12,SELECT 1\n", "mine has no such question: 12"),
-        (
-            "id,sql\na,SELECT 7\nb,SELECT 1\n",
-            "none of its ids is a question of mine.*key of another benchmark",
-        ),
-        (
-            "id,db_id,sql\n7,office,SELECT 7\n",
-            "another database than the benchmark for 1 question: question 7 .office",
-        ),
-        ("id,sql\n", "it has no answer"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("id,sql\n7,SELECT 7\n12,SELECT 1\n", "mine has no such question: 12"),
+    ("id,sql\na,SELECT 7\nb,SELECT 1\n", "none of its ids is a question of mine.*key of another benchmark"),
+    ("id,db_id,sql\n7,office,SELECT 7\n", "another database than the benchmark for 1 question: question 7 .office"),
+    ("id,sql\n", "it has no answer"),
+])  # fmt: skip
 def test_a_key_of_other_questions_is_one_message(tmp_path: Path, text: str, problem: str) -> None:
     key = key_of(tmp_path, "key.csv", text)
     with pytest.raises(DataError, match=f"(?s)answer key key .*cannot be used, 1 problem.*{problem}"):
         key.demand_valid()
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("[a/one.json, b/one.csv]", 'two keys have the name "one"'),
-        ("strict=one.json", '"strict" cannot be the name of a key, another score has it'),
-        ("one_bird.json", "another score has it"),
-        ("my key.json", "use letters, digits"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "message"), [
+    ("[a/one.json, b/one.csv]", 'two keys have the name "one"'),
+    ("strict=one.json", '"strict" cannot be the name of a key, another score has it'),
+    ("one_bird.json", "another score has it"),
+    ("my key.json", "use letters, digits"),
+])  # fmt: skip
 def test_names_of_keys_are_checked_with_the_settings(keys: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         bird_dev(f"answer_keys={keys}")

@@ -61,21 +61,18 @@ def test_questions_on_a_missing_database_are_kept_and_counted(bird):
 GOOD = {"question_id": 3, "db_id": "shop", "question": "How many?", "SQL": "SELECT 1"}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"question": None}, ["item 1 (from 0), question_id 4", '"question" is missing']),
-        ({"SQL": None}, ["item 1 (from 0), question_id 4", '"SQL" or "query" is missing']),
-        ({"SQL": "  "}, ['"SQL" is empty']),
-        ({"SQL": {"select": []}}, ['"SQL" must be a text, not dict']),
-        ({"db_id": None}, ['"db_id" is missing']),
-        ({"db_id": "../shop"}, ['"db_id" must be the name of a database, not a path']),
-        ({"evidence": ["a"]}, ['"evidence" must be a text, not list']),
-        ({"question_id": 3, "question": "Another?"}, ['the id "3" already belongs to item 0']),
-        ({"question_id": True}, ['"question_id" must be a whole number or a text']),
-        ({"question_id": 1.5}, ['"question_id" must be a whole number or a text']),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    ({"question": None}, ["item 1 (from 0), question_id 4", '"question" is missing']),
+    ({"SQL": None}, ["item 1 (from 0), question_id 4", '"SQL" or "query" is missing']),
+    ({"SQL": "  "}, ['"SQL" is empty']),
+    ({"SQL": {"select": []}}, ['"SQL" must be a text, not dict']),
+    ({"db_id": None}, ['"db_id" is missing']),
+    ({"db_id": "../shop"}, ['"db_id" must be the name of a database, not a path']),
+    ({"evidence": ["a"]}, ['"evidence" must be a text, not list']),
+    ({"question_id": 3, "question": "Another?"}, ['the id "3" already belongs to item 0']),
+    ({"question_id": True}, ['"question_id" must be a whole number or a text']),
+    ({"question_id": 1.5}, ['"question_id" must be a whole number or a text']),
+])  # fmt: skip
 def test_a_faulty_question_is_named_by_file_position_and_key(bird, change, said):
     path = bird.write("dev.json", [GOOD, {**GOOD, "question_id": 4, **change}])
     with pytest.raises(DataError) as caught:
@@ -84,18 +81,15 @@ def test_a_faulty_question_is_named_by_file_position_and_key(bird, change, said)
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("dev.json", b'[{"question": }]', "is not JSON: Expecting value in line 1, column 15"),
-        ("dev.json", b"{}", "must hold a list of objects, not dict"),
-        ("dev.json", b"[3]", "item 0 (from 0): must be an object, not int"),
-        ("dev.json", b"[]", "holds no question"),
-        ("dev.json", b'[{"question": "caf\xe9"}]', "is not UTF-8: byte 18 is 0xe9"),
-        ("dev_tables.json", b'[{"db_id": "shop"}]', '"shop"'),
-        ("dev_tables.json", json.dumps([SHOP_ENTRY] * 2).encode(), "twice"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("dev.json", b'[{"question": }]', "is not JSON: Expecting value in line 1, column 15"),
+    ("dev.json", b"{}", "must hold a list of objects, not dict"),
+    ("dev.json", b"[3]", "item 0 (from 0): must be an object, not int"),
+    ("dev.json", b"[]", "holds no question"),
+    ("dev.json", b'[{"question": "caf\xe9"}]', "is not UTF-8: byte 18 is 0xe9"),
+    ("dev_tables.json", b'[{"db_id": "shop"}]', '"shop"'),
+    ("dev_tables.json", json.dumps([SHOP_ENTRY] * 2).encode(), "twice"),
+])  # fmt: skip
 def test_a_file_of_another_form_is_named(bird, name, content, said):
     (bird.folder / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -197,13 +191,10 @@ def test_missing_published_descriptions_are_only_noted(bird):
     assert benchmark.published_descriptions == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "questions", "missing", "demonstrations", "grades"),
-    [
-        ("bird-dev", 1534, 1405, 9428, {"simple": 925, "moderate": 464, "challenging": 145}),
-        ("spider-dev", 1034, 62, 7000, {None: 1034}),
-    ],
-)
+@pytest.mark.parametrize(("name", "questions", "missing", "demonstrations", "grades"), [
+    ("bird-dev", 1534, 1405, 9428, {"simple": 925, "moderate": 464, "challenging": 145}),
+    ("spider-dev", 1034, 62, 7000, {None: 1034}),
+])  # fmt: skip
 def test_the_real_benchmarks_load_whole(shared_data, home, name, questions, missing, demonstrations, grades):
     benchmark = load_benchmark(load_benchmark_settings(CONF, name), data=shared_data, home=home, conf=CONF)
     assert len(benchmark.questions) == len(benchmark.gold) == questions

@@ -32,17 +32,14 @@ def test_an_entry_gives_tables_types_and_keys_composite_ones_too() -> None:
     assert schema.tables[0].columns[0].samples == ()
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (ENTRY | {"primary_keys": [99]}, '"bank" is malformed.*index out of range'),
-        (ENTRY | {"column_types": ["text"]}, '"bank" is malformed.*zip'),
-        (ENTRY | {"foreign_keys": [[3]]}, '"bank" is malformed.*unpack'),
-        (ENTRY | {"foreign_keys": [[3, 99]]}, '"bank" is malformed.*index out of range'),
-        ({"db_id": "bank"}, "the key 'table_names_original' is missing"),
-        ({key: ENTRY[key] for key in list(ENTRY)[:-1]}, "the key 'foreign_keys' is missing"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "message"), [
+    (ENTRY | {"primary_keys": [99]}, '"bank" is malformed.*index out of range'),
+    (ENTRY | {"column_types": ["text"]}, '"bank" is malformed.*zip'),
+    (ENTRY | {"foreign_keys": [[3]]}, '"bank" is malformed.*unpack'),
+    (ENTRY | {"foreign_keys": [[3, 99]]}, '"bank" is malformed.*index out of range'),
+    ({"db_id": "bank"}, "the key 'table_names_original' is missing"),
+    ({key: ENTRY[key] for key in list(ENTRY)[:-1]}, "the key 'foreign_keys' is missing"),
+])  # fmt: skip
 def test_a_malformed_entry_is_named(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         schema_from_tables_json(entry)

@@ -21,38 +21,32 @@ def ids_of(questions):
     return [question.id for question in questions]
 
 
-@pytest.mark.parametrize(
-    ("questions", "asked_for", "expected"),
-    [
-        (NUMBERED, {}, ids_of(NUMBERED)),
-        (NUMBERED, {"questions": "3"}, ["3"]),
-        (NUMBERED, {"questions": "5-7,1"}, ["1", "5", "6", "7"]),
-        (NUMBERED, {"questions": " 5 - 6 , 6,5"}, ["5", "6"]),
-        (NUMBERED, {"questions": "18-25"}, ["18", "19"]),
-        (NUMBERED, {"questions": "0-0"}, ["0"]),
-        (NUMBERED, {"questions": "3,,"}, ["3"]),
-        (NUMBERED, {"questions": "10-15", "limit": 2}, ["10", "11"]),
-        (NUMBERED, {"limit": 99}, ids_of(NUMBERED)),
-        (asked(3, 40, 41, 700), {"questions": "4-100"}, ["40", "41"]),
-        (asked("1-2", 1, 2), {"questions": "1-2"}, ["1-2"]),
-    ],
-)
+@pytest.mark.parametrize(("questions", "asked_for", "expected"), [
+    (NUMBERED, {}, ids_of(NUMBERED)),
+    (NUMBERED, {"questions": "3"}, ["3"]),
+    (NUMBERED, {"questions": "5-7,1"}, ["1", "5", "6", "7"]),
+    (NUMBERED, {"questions": " 5 - 6 , 6,5"}, ["5", "6"]),
+    (NUMBERED, {"questions": "18-25"}, ["18", "19"]),
+    (NUMBERED, {"questions": "0-0"}, ["0"]),
+    (NUMBERED, {"questions": "3,,"}, ["3"]),
+    (NUMBERED, {"questions": "10-15", "limit": 2}, ["10", "11"]),
+    (NUMBERED, {"limit": 99}, ids_of(NUMBERED)),
+    (asked(3, 40, 41, 700), {"questions": "4-100"}, ["40", "41"]),
+    (asked("1-2", 1, 2), {"questions": "1-2"}, ["1-2"]),
+])  # fmt: skip
 def test_ids_and_ranges_come_in_the_order_of_the_benchmark(questions, asked_for, expected):
     assert ids_of(select(questions, QuestionSelection(**asked_for))) == expected
 
 
-@pytest.mark.parametrize(
-    ("ids", "said"),
-    [
-        ("3,99,x", "no question has the ids 99, x. The ids are numbers from 0 to 19."),
-        ("9-3", "the range 9-3 is reversed. Write 3-9."),
-        ("20-30", "20-30"),
-        ("", "names no question"),
-        (" , ", "names no question"),
-        ("-3", "-3"),
-        ("@nowhere.txt", "nowhere.txt cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("ids", "said"), [
+    ("3,99,x", "no question has the ids 99, x. The ids are numbers from 0 to 19."),
+    ("9-3", "the range 9-3 is reversed. Write 3-9."),
+    ("20-30", "20-30"),
+    ("", "names no question"),
+    (" , ", "names no question"),
+    ("-3", "-3"),
+    ("@nowhere.txt", "nowhere.txt cannot be read"),
+])  # fmt: skip
 def test_ids_that_meet_nothing_are_named(ids, said):
     with pytest.raises(ConfigurationError) as caught:
         select(NUMBERED, QuestionSelection(questions=ids))

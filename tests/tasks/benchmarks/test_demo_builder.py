@@ -143,23 +143,16 @@ def test_sources_without_a_database_are_an_error_that_says_where(tmp_path: Path)
         build_demo(tmp_path / "demo", sources=tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("number", "line", "message"),
-    [
-        (1, "dept_id,name,founded,faculty", "line 1: must be dept_id,name,faculty,founded"),
-        (3, "2,Chemistry,Science", "line 3: 3 cells, but the header has 4"),
-        (3, '2,"Chemistry,Science,1911', r"line 9: not CSV \(unexpected end of data\)"),
-        (
-            3,
-            "two,Chemistry,Science,1911",
-            "line 3: not a row of \"department\": invalid literal for int.*'two'",
-        ),
-        (3, ",Chemistry,Science,1911", 'line 3: not a row of "department": invalid literal for int'),
-        (3, f"{2**64},Chemistry,Science,1911", 'line 3: not a row of "department": .*too large'),
-        (3, r"2,\N,Science,1911", r"line 3: .*NOT NULL constraint failed: department\.name"),
-        (3, "1,Chemistry,Science,1911", r"line 3: .*UNIQUE constraint failed: department\.dept_id"),
-    ],
-)
+@pytest.mark.parametrize(("number", "line", "message"), [
+    (1, "dept_id,name,founded,faculty", "line 1: must be dept_id,name,faculty,founded"),
+    (3, "2,Chemistry,Science", "line 3: 3 cells, but the header has 4"),
+    (3, '2,"Chemistry,Science,1911', r"line 9: not CSV \(unexpected end of data\)"),
+    (3, "two,Chemistry,Science,1911", "line 3: not a row of \"department\": invalid literal for int.*'two'"),
+    (3, ",Chemistry,Science,1911", 'line 3: not a row of "department": invalid literal for int'),
+    (3, f"{2**64},Chemistry,Science,1911", 'line 3: not a row of "department": .*too large'),
+    (3, r"2,\N,Science,1911", r"line 3: .*NOT NULL constraint failed: department\.name"),
+    (3, "1,Chemistry,Science,1911", r"line 3: .*UNIQUE constraint failed: department\.dept_id"),
+])  # fmt: skip
 def test_a_row_that_does_not_fit_is_an_error_that_says_where(
     target: Path, sources: Path, number: int, line: str, message: str
 ) -> None:

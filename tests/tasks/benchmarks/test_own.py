@@ -123,23 +123,20 @@ def test_json_lines_may_name_ids_and_a_database(bird: Files, pairs: Pairs, tmp_p
 TWICE = 'p.csv, line 3: the question id "7" is also that of line 2. Give each question an id of its own'
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("p.csv", "text,answer\na,b\n", "no question and no sql or query"),
-        ("p.csv", "question,sql\na,SELECT 1,2\n", "line 2: 3 cells"),
-        ("p.csv", "question,sql,db_id\na,SELECT 1,mall\n", '"mall", which is not given'),
-        ("p.csv", "question,sql,id\na,SELECT 1,7\nb,SELECT 2,7\n", TWICE),
-        ("p.json", [{"id": 7, "question": "a", "sql": "b"}] * 2, "item 1 (from 0)"),
-        ("p.csv", 'question,sql\na,SELECT 1\nb,""\n', "p.csv, line 3: the cell sql is empty. Fill in"),
-        ("p.csv", 'question,sql,db_id\n"","",shop\n', "line 2: the cells question and sql are empty"),
-        ("p.jsonl", '{"question": "a", "sql": null}', "line 1: the cell sql is empty"),
-        ("p.jsonl", '\n{"question": "a"}', "line 2: there is no sql or query"),
-        ("p.csv", "question,sql\n", "holds no question"),
-        ("p.txt", "a", "must end in .csv"),
-        ("p.jsonl", "{", "line 1: not JSON"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("p.csv", "text,answer\na,b\n", "no question and no sql or query"),
+    ("p.csv", "question,sql\na,SELECT 1,2\n", "line 2: 3 cells"),
+    ("p.csv", "question,sql,db_id\na,SELECT 1,mall\n", '"mall", which is not given'),
+    ("p.csv", "question,sql,id\na,SELECT 1,7\nb,SELECT 2,7\n", TWICE),
+    ("p.json", [{"id": 7, "question": "a", "sql": "b"}] * 2, "item 1 (from 0)"),
+    ("p.csv", 'question,sql\na,SELECT 1\nb,""\n', "p.csv, line 3: the cell sql is empty. Fill in"),
+    ("p.csv", 'question,sql,db_id\n"","",shop\n', "line 2: the cells question and sql are empty"),
+    ("p.jsonl", '{"question": "a", "sql": null}', "line 1: the cell sql is empty"),
+    ("p.jsonl", '\n{"question": "a"}', "line 2: there is no sql or query"),
+    ("p.csv", "question,sql\n", "holds no question"),
+    ("p.txt", "a", "must end in .csv"),
+    ("p.jsonl", "{", "line 1: not JSON"),
+])  # fmt: skip
 def test_bad_pairs_are_one_message_and_nothing_is_written(
     bird: Files, pairs: Pairs, tmp_path: Path, name: str, content: Any, said: str
 ) -> None:
@@ -176,14 +173,11 @@ def test_databases_of_a_server_are_named_by_its_url(pairs: Pairs, tmp_path: Path
         assert loaded(made.file).missing == {}
 
 
-@pytest.mark.parametrize(
-    ("record", "options", "gold"),
-    [
-        ({"query": "SELECT 1", "sql": {"select": []}}, (), ("SELECT 1",)),
-        ({"sql": ["SELECT 1", "SELECT 2"]}, (), ("SELECT 1", "SELECT 2")),
-        ({"sql": "SELECT 1", "Reviewed SQL": "SELECT 2"}, ("--sql-column", "Reviewed SQL"), ("SELECT 2",)),
-    ],
-)
+@pytest.mark.parametrize(("record", "options", "gold"), [
+    ({"query": "SELECT 1", "sql": {"select": []}}, (), ("SELECT 1",)),
+    ({"sql": ["SELECT 1", "SELECT 2"]}, (), ("SELECT 1", "SELECT 2")),
+    ({"sql": "SELECT 1", "Reviewed SQL": "SELECT 2"}, ("--sql-column", "Reviewed SQL"), ("SELECT 2",)),
+])  # fmt: skip
 def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
     bird: Files, pairs: Pairs, tmp_path: Path, record: Any, options: tuple[str, ...], gold: tuple[str, ...]
 ) -> None:

@@ -142,14 +142,11 @@ def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
     assert copies is (count >= 5), "named on purpose: read, and not ranked"
 
 
-@pytest.mark.parametrize(
-    ("added", "column"),
-    [
-        ({"predictions": ["SELECT -1", "SELECT -2"]}, "predictions.0"),
-        ({"candidates": [{"sql": "SELECT -1"}]}, "candidates.0.sql"),
-        ({"messages": [{"role": "assistant", "content": "SELECT -1"}]}, "messages.0.content"),
-    ],
-)
+@pytest.mark.parametrize(("added", "column"), [
+    ({"predictions": ["SELECT -1", "SELECT -2"]}, "predictions.0"),
+    ({"candidates": [{"sql": "SELECT -1"}]}, "candidates.0.sql"),
+    ({"messages": [{"role": "assistant", "content": "SELECT -1"}]}, "messages.0.content"),
+])  # fmt: skip
 def test_answers_in_a_list_are_columns_too(
     bird: Any, paired: Paired, added: dict[str, Any], column: str
 ) -> None:
@@ -249,19 +246,16 @@ def test_json_lines_with_ids_may_leave_questions_out(tmp_path: Path) -> None:
     assert read(tmp_path, "\n" + json.dumps({"question_id": 8, **LINK}) + "\n\n") == {"8": NAMES}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (json.dumps([LINK]), "has 1 object, but shop-dev has 2 questions"),
-        (json.dumps([{"question_id": 7, **LINK}, LINK]), "1 of its 2 objects"),
-        (json.dumps([{"question_id": 9, **LINK}]), "9 is no question id of shop-dev"),
-        (json.dumps([{"question_id": 7, **LINK}] * 2), "question 7 has a link already"),
-        (json.dumps([{"tables": "item", "columns": []}, LINK]), '"tables" must be a list of names'),
-        (json.dumps([{"tables": []}, LINK]), '"columns" must be a list'),
-        ('{"tables": []', "line 1: not JSON"),
-        ('"x"', "line 1: must be an object"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    (json.dumps([LINK]), "has 1 object, but shop-dev has 2 questions"),
+    (json.dumps([{"question_id": 7, **LINK}, LINK]), "1 of its 2 objects"),
+    (json.dumps([{"question_id": 9, **LINK}]), "9 is no question id of shop-dev"),
+    (json.dumps([{"question_id": 7, **LINK}] * 2), "question 7 has a link already"),
+    (json.dumps([{"tables": "item", "columns": []}, LINK]), '"tables" must be a list of names'),
+    (json.dumps([{"tables": []}, LINK]), '"columns" must be a list'),
+    ('{"tables": []', "line 1: not JSON"),
+    ('"x"', "line 1: must be an object"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(DataError) as raised:
         read(tmp_path, text)

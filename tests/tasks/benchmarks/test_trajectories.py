@@ -113,21 +113,18 @@ def test_what_a_line_does_not_say_is_unknown_and_not_zero(write: Write) -> None:
     assert of_tools_alone.stages[0].calls == ()
 
 
-@pytest.mark.parametrize(
-    ("turns", "expected"),
-    [
-        ([{"text": "hm"}, calls(run_sql("SELECT 1")), {"text": "so"}], [None, "SELECT 1", "SELECT 1"]),
-        ([calls(run_sql("SELECT 1"), run_sql("SELECT x", error=True))], ["SELECT 1"]),
-        ([calls(run_sql("SELECT 1"), run_sql("SELECT 2"))], ["SELECT 2"]),
-        ([{"text": "It is\n```sql\nSELECT 3\n```"}, calls(run_sql("SELECT 4"))], ["SELECT 3", "SELECT 3"]),
-        ([{"text": "SELECT 3"}], ["SELECT 3"]),
-        ([{"text": "select the best one"}], [None]),
-        ([{"sql": "SELECT 5", **calls(run_sql("SELECT 4"))}], ["SELECT 5"]),
-        ([calls(tool("final_answer", query="SELECT 1"), run_sql("SELECT 2"))], ["SELECT 1"]),
-        ([calls(tool("search", query="rivers"))], [None]),
-        ([calls(run_sql("SELECT 1")), submit("SELECT 2", error=True)], ["SELECT 1", "SELECT 1"]),
-    ],
-)
+@pytest.mark.parametrize(("turns", "expected"), [
+    ([{"text": "hm"}, calls(run_sql("SELECT 1")), {"text": "so"}], [None, "SELECT 1", "SELECT 1"]),
+    ([calls(run_sql("SELECT 1"), run_sql("SELECT x", error=True))], ["SELECT 1"]),
+    ([calls(run_sql("SELECT 1"), run_sql("SELECT 2"))], ["SELECT 2"]),
+    ([{"text": "It is\n```sql\nSELECT 3\n```"}, calls(run_sql("SELECT 4"))], ["SELECT 3", "SELECT 3"]),
+    ([{"text": "SELECT 3"}], ["SELECT 3"]),
+    ([{"text": "select the best one"}], [None]),
+    ([{"sql": "SELECT 5", **calls(run_sql("SELECT 4"))}], ["SELECT 5"]),
+    ([calls(tool("final_answer", query="SELECT 1"), run_sql("SELECT 2"))], ["SELECT 1"]),
+    ([calls(tool("search", query="rivers"))], [None]),
+    ([calls(run_sql("SELECT 1")), submit("SELECT 2", error=True)], ["SELECT 1", "SELECT 1"]),
+])  # fmt: skip
 def test_the_answer_after_a_turn_is_what_was_submitted_else_the_last_sql_that_ran(
     turns: list[Any], expected: list[str | None], write: Write
 ) -> None:
@@ -200,35 +197,32 @@ def test_messages_of_the_chat_protocol_are_turns(write: Write) -> None:
     assert (found.sql, second.value["submitted"]) == ("SELECT 2", True)
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["{not json"], "line 1: not JSON"),
-        ([line(), "{"], "line 2: not JSON"),
-        ([line(), "[" * 100_000], "line 2: not JSON (nested too deeply"),
-        ([line(), '"text"'], "line 2: must be an object, not str"),
-        ([""], "is empty"),
-        ([{"question_id": 1}], "neither turns nor messages"),
-        ([line(), {"question_id": 2}], "line 2: write either turns or messages"),
-        ([line(), line(messages=[])], "line 2: write either turns or messages"),
-        ([{"turns": []}], "line 1: question_id: Field required"),
-        ([line(question_id=True)], "line 1: question_id"),
-        ([line(question_id=" ")], "line 1: question_id: it is empty"),
-        ([{"question_id": 1, "turns": {}}], "line 1: turns"),
-        ([line({"tool_call": []})], "turns.0.tool_call: Extra inputs"),
-        ([line(calls({}))], "turns.0.tool_calls.0.name: Field required"),
-        ([line({"input_tokens": -1})], "turns.0.input_tokens"),
-        ([line({"input_tokens": "9"})], "turns.0.input_tokens: Input should be a valid integer"),
-        (['{"question_id": 1, "turns": [{"cost_usd": NaN}]}'], "turns.0.cost_usd"),
-        (['{"question_id": 1, "turns": [{"input_tokens": 1' + "0" * 5_000 + "}]}"], "line 1: not JSON"),
-        ([{"question_id": 1, "messages": [{"content": "x"}]}], "messages.0.role: Field required"),
-        ([line({"cost_usd": 1e308})], "turns.0.cost_usd"),
-        ([resource({"traceId": "a"})], "line 1: a span of OpenTelemetry"),
-        ([{"resourceSpans": 3}], "line 1: a span of OpenTelemetry"),
-        ([{"context": {}, "attributes": {}}], "span of OpenTelemetry is malformed: lacks 'start_time'"),
-        ([{"resourceSpans": []}], "no span has the attribute gen_ai.operation.name"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "message"), [
+    (["{not json"], "line 1: not JSON"),
+    ([line(), "{"], "line 2: not JSON"),
+    ([line(), "[" * 100_000], "line 2: not JSON (nested too deeply"),
+    ([line(), '"text"'], "line 2: must be an object, not str"),
+    ([""], "is empty"),
+    ([{"question_id": 1}], "neither turns nor messages"),
+    ([line(), {"question_id": 2}], "line 2: write either turns or messages"),
+    ([line(), line(messages=[])], "line 2: write either turns or messages"),
+    ([{"turns": []}], "line 1: question_id: Field required"),
+    ([line(question_id=True)], "line 1: question_id"),
+    ([line(question_id=" ")], "line 1: question_id: it is empty"),
+    ([{"question_id": 1, "turns": {}}], "line 1: turns"),
+    ([line({"tool_call": []})], "turns.0.tool_call: Extra inputs"),
+    ([line(calls({}))], "turns.0.tool_calls.0.name: Field required"),
+    ([line({"input_tokens": -1})], "turns.0.input_tokens"),
+    ([line({"input_tokens": "9"})], "turns.0.input_tokens: Input should be a valid integer"),
+    (['{"question_id": 1, "turns": [{"cost_usd": NaN}]}'], "turns.0.cost_usd"),
+    (['{"question_id": 1, "turns": [{"input_tokens": 1' + "0" * 5_000 + "}]}"], "line 1: not JSON"),
+    ([{"question_id": 1, "messages": [{"content": "x"}]}], "messages.0.role: Field required"),
+    ([line({"cost_usd": 1e308})], "turns.0.cost_usd"),
+    ([resource({"traceId": "a"})], "line 1: a span of OpenTelemetry"),
+    ([{"resourceSpans": 3}], "line 1: a span of OpenTelemetry"),
+    ([{"context": {}, "attributes": {}}], "span of OpenTelemetry is malformed: lacks 'start_time'"),
+    ([{"resourceSpans": []}], "no span has the attribute gen_ai.operation.name"),
+])  # fmt: skip
 def test_bad_input_is_one_message_with_file_and_line(lines: list[Any], message: str, write: Write) -> None:
     file = write(*lines)
     with pytest.raises(DataError) as raised:

@@ -17,14 +17,11 @@ def test_a_backbones_error_survives_being_kept(transient: bool, fatal: bool) -> 
     assert (str(kept), kept.transient, kept.fatal) == ("no answer", transient, fatal)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "valid", "said"),
-    [
-        ("seleciton", ["selection", "correction"], 'Did you mean "selection"?'),
-        ("xyz", ["b", "a"], "Valid names: a, b."),
-        ("xyz", [], "There are none."),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "valid", "said"), [
+    ("seleciton", ["selection", "correction"], 'Did you mean "selection"?'),
+    ("xyz", ["b", "a"], "Valid names: a, b."),
+    ("xyz", [], "There are none."),
+])  # fmt: skip
 def test_a_wrong_name_gets_the_nearest_or_all(wrong: str, valid: list[str], said: str) -> None:
     assert did_you_mean(wrong, valid) == said
 
@@ -50,15 +47,11 @@ def test_a_place_of_stage_results_that_is_no_folder_is_said_without_number(
     assert "Errno" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("finetune", "train", "--pairs", "missing.jsonl", "--output", "out"),
-        ("export", "/dev/null", "--overwrite"),
-        ("nights", "deploy", "/proc/self/mem"),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("arguments", [
+    ("finetune", "train", "--pairs", "missing.jsonl", "--output", "out"),
+    ("export", "/dev/null", "--overwrite"),
+    ("nights", "deploy", "/proc/self/mem"),
+], ids=" ".join)  # fmt: skip
 def test_no_message_shows_the_number_of_an_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """These files are missing, a device and unreadable."""
     ran = CommandsHere(tmp_path).run(*arguments)

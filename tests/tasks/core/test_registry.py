@@ -90,16 +90,13 @@ def test_an_attribute_of_a_file_is_found_and_the_file_is_imported_once(tmp_path:
     assert shapes().get(f"{file}:pentagon") is shapes().get(f"{file}:pentagon")
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("trinagle", 'There is no shape "trinagle". Did you mean "triangle"?'),
-        ("absent.py:shape", "absent.py: no such file, so there is no shape in it."),
-        ("mine.py:pentagn", 'mine.py has no shape "pentagn". Did you mean "pentagon"?'),
-        ("wrong.py:shape", "ZeroDivisionError: division by zero"),
-        ("ends.py:shape", "SystemExit: 4"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    ("trinagle", 'There is no shape "trinagle". Did you mean "triangle"?'),
+    ("absent.py:shape", "absent.py: no such file, so there is no shape in it."),
+    ("mine.py:pentagn", 'mine.py has no shape "pentagn". Did you mean "pentagon"?'),
+    ("wrong.py:shape", "ZeroDivisionError: division by zero"),
+    ("ends.py:shape", "SystemExit: 4"),
+])  # fmt: skip
 def test_a_wrong_name_says_what_is_wrong(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "mine.py").write_text("pentagon = 5\n", encoding="utf-8")
     (tmp_path / "wrong.py").write_text("1 / 0\n", encoding="utf-8")

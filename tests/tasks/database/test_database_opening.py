@@ -275,15 +275,12 @@ def test_every_spider_database_opens_in_seconds(shared_data: Path) -> None:
 MANY = "id,x\n" + "".join(f"{number},{number}\n" for number in range(60_000))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "kind", "last"),
-    [
-        ("a text at the end", f"{MANY}60000,none\n", "VARCHAR", "none"),
-        ("a quote at the end", f'{MANY}60000,"a, b"\n', "VARCHAR", "a, b"),
-        ("a fraction at the end", f"{MANY}60000,0.5\n", "DOUBLE", 0.5),
-        ("it's a name", "id\tx\n60000\t7\n", "BIGINT", 7),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "kind", "last"), [
+    ("a text at the end", f"{MANY}60000,none\n", "VARCHAR", "none"),
+    ("a quote at the end", f'{MANY}60000,"a, b"\n', "VARCHAR", "a, b"),
+    ("a fraction at the end", f"{MANY}60000,0.5\n", "DOUBLE", 0.5),
+    ("it's a name", "id\tx\n60000\t7\n", "BIGINT", 7),
+])  # fmt: skip
 def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
     tmp_path: Path, name: str, text: str, kind: str, last: Any
 ) -> None:
@@ -295,16 +292,13 @@ def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
     assert found == [(last,)]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("b.csv", b"a,b\n1,2\n3\n4,5,6\n"),
-        ("b.csv", b"a,b\n1,2\n3\n"),
-        ("b.csv", f"{MANY}1,2,3\n".encode()),
-        ("b.csv", MANY.encode() + b"1,\xff\n"),
-        ("b.parquet", b"nothing"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("b.csv", b"a,b\n1,2\n3\n4,5,6\n"),
+    ("b.csv", b"a,b\n1,2\n3\n"),
+    ("b.csv", f"{MANY}1,2,3\n".encode()),
+    ("b.csv", MANY.encode() + b"1,\xff\n"),
+    ("b.parquet", b"nothing"),
+])  # fmt: skip
 def test_the_file_of_a_folder_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     (tmp_path / name).write_bytes(content)

@@ -121,36 +121,29 @@ async def test_an_honest_query_gives_columns_first_rows_and_the_number_of_all(
     assert (empty.empty, empty.error, empty.columns) == (True, "", ("name",))
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT count(*) FROM singer;",
-        "  SELECT count(*) FROM singer ; -- done",
-        "/* how many */ SELECT count(*) FROM singer",
-        "WITH s AS (SELECT * FROM singer) SELECT count(*) FROM s",
-        "SELECT count(*) FROM json_each('[1, 2, 3]')",
-        "SELECT 1 + count(*) + (SELECT count(*) FROM old_notes WHERE body MATCH 'hello') FROM notes('hello')",
-        "SELECT max(column1) FROM (VALUES (1), (3), (2))",
-        "SELECT 2 + count(*) FROM elders",
-        "SELECT 3 FROM sqlite_master LIMIT 1",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3) SELECT max(i) FROM n",
-        "SELECT CAST(round(sqrt(9)) AS INTEGER)",
-        "SELECT row_number() OVER (ORDER BY id) FROM singer ORDER BY 1 DESC LIMIT 1",
-    ],
-)
+@pytest.mark.parametrize("sql", [
+    "SELECT count(*) FROM singer;",
+    "  SELECT count(*) FROM singer ; -- done",
+    "/* how many */ SELECT count(*) FROM singer",
+    "WITH s AS (SELECT * FROM singer) SELECT count(*) FROM s",
+    "SELECT count(*) FROM json_each('[1, 2, 3]')",
+    "SELECT 1 + count(*) + (SELECT count(*) FROM old_notes WHERE body MATCH 'hello') FROM notes('hello')",
+    "SELECT max(column1) FROM (VALUES (1), (3), (2))",
+    "SELECT 2 + count(*) FROM elders",
+    "SELECT 3 FROM sqlite_master LIMIT 1",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3) SELECT max(i) FROM n",
+    "SELECT CAST(round(sqrt(9)) AS INTEGER)",
+    "SELECT row_number() OVER (ORDER BY id) FROM singer ORDER BY 1 DESC LIMIT 1",
+])  # fmt: skip
 async def test_reading_of_any_form_is_allowed(workers: SqlWorkers, concert: Database, sql: str) -> None:
     assert (await workers.execute(concert, sql)).rows == ((3,),)
 
 
-@pytest.mark.parametrize(
-    ("sql", "status", "said"),
-    [
-        *((sql, "error", re.escape(said)) for sql, said in REFUSED.items()),
-        *((sql, "error", said) for sql, said in MALFORMED.items()),
-        *((sql, "too_large", said) for sql, said in TOO_LARGE.items()),
-    ],
-    ids=lambda value: repr(value[:50]),
-)
+@pytest.mark.parametrize(("sql", "status", "said"), [
+    *((sql, "error", re.escape(said)) for sql, said in REFUSED.items()),
+    *((sql, "error", said) for sql, said in MALFORMED.items()),
+    *((sql, "too_large", said) for sql, said in TOO_LARGE.items()),
+], ids=lambda value: repr(value[:50]))  # fmt: skip
 async def test_what_does_not_read_cannot_run_or_is_too_large_has_no_result_and_says_why(
     workers: SqlWorkers, concert: Database, sql: str, status: str, said: str
 ) -> None:

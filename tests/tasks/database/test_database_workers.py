@@ -90,15 +90,12 @@ async def test_row_caps_can_be_set_for_one_query(workers: SqlWorkers, concert: D
     assert (kept.status, kept.rows, kept.row_count) == ("ok", [("Ann",)], 3)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        NAMES,
-        "SELECT count(*) FROM singer a, singer b, singer c, singer d",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT count(*) FROM n",
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000) SELECT count(*) FROM n",
-    ],
-)
+@pytest.mark.parametrize("sql", [
+    NAMES,
+    "SELECT count(*) FROM singer a, singer b, singer c, singer d",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT count(*) FROM n",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000) SELECT count(*) FROM n",
+])  # fmt: skip
 async def test_steps_repeat_and_are_what_sqlite_counts(
     workers: SqlWorkers, concert: Database, sql: str
 ) -> None:
@@ -558,21 +555,15 @@ def broken(concert: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return lambda mode: replace(concert, location=replace(concert.location, engine=mode))
 
 
-@pytest.mark.parametrize(
-    ("mode", "problem"),
-    [
-        ("connect", "BrokenEngine.connect returned a value of the type NoneType, not a Connection"),
-        ("execute", "Broken.execute returned a value of the type NoneType, not a Cursor"),
-        ("columns", "Odd.columns is a value of the type int, not a tuple | None"),
-        ("fetch", "Odd.fetch returned a value of the type NoneType, not a list"),
-        ("row", "Odd.fetch returned, as a row, a value of the type NoneType, not a tuple"),
-        ("explain", "Broken.explain returned ('broken', 'no status'), not a status and a sentence"),
-        (
-            "dies",
-            "The process of the engine BrokenEngine, from a package, ended even for SELECT 1: The query took",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("mode", "problem"), [
+    ("connect", "BrokenEngine.connect returned a value of the type NoneType, not a Connection"),
+    ("execute", "Broken.execute returned a value of the type NoneType, not a Cursor"),
+    ("columns", "Odd.columns is a value of the type int, not a tuple | None"),
+    ("fetch", "Odd.fetch returned a value of the type NoneType, not a list"),
+    ("row", "Odd.fetch returned, as a row, a value of the type NoneType, not a tuple"),
+    ("explain", "Broken.explain returned ('broken', 'no status'), not a status and a sentence"),
+    ("dies", "The process of the engine BrokenEngine, from a package, ended even for SELECT 1: The query took"),
+])  # fmt: skip
 async def test_an_engine_of_a_package_that_is_broken_is_named_and_no_query_is_blamed(
     broken: Callable[[str], Database], mode: str, problem: str
 ) -> None:

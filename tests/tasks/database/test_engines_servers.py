@@ -194,15 +194,12 @@ def test_a_server_is_known_by_its_rows_or_by_the_version_that_the_user_names() -
         assert verify_unchanged([plain, named]) == ("shop",)
 
 
-@pytest.mark.parametrize(
-    ("url", "error", "said"),
-    [
-        ("postgresql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
-        ("mysql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
-        ("mysql://ann:secret@127.0.0.1", ConfigurationError, "names no database"),
-        ("mysql://ann:secret@127.0.0.1/shop?colour=red", ConfigurationError, "colour is not known"),
-    ],
-)
+@pytest.mark.parametrize(("url", "error", "said"), [
+    ("postgresql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
+    ("mysql://ann:secret@127.0.0.1:1/shop", DatabaseUnavailableError, "does not answer"),
+    ("mysql://ann:secret@127.0.0.1", ConfigurationError, "names no database"),
+    ("mysql://ann:secret@127.0.0.1/shop?colour=red", ConfigurationError, "colour is not known"),
+])  # fmt: skip
 def test_a_server_that_cannot_be_used_is_one_message_without_the_password(
     url: str, error: type[CrosscheckError], said: str
 ) -> None:

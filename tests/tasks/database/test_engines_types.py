@@ -119,15 +119,12 @@ async def runner_on(engine: str, folder: Path) -> AsyncIterator[DatabaseRunner]:
             yield DatabaseRunner(open_database(locate(url), "types"), workers, 20)
 
 
-@pytest.mark.parametrize(
-    ("engine", "types"),
-    [
-        ("sqlite", SQLITE),
-        ("duckdb", {**EVERYWHERE, **DUCKDB}),
-        ("postgresql", {**EVERYWHERE, **POSTGRESQL}),
-        ("mysql", {**EVERYWHERE, **MYSQL}),
-    ],
-)
+@pytest.mark.parametrize(("engine", "types"), [
+    ("sqlite", SQLITE),
+    ("duckdb", {**EVERYWHERE, **DUCKDB}),
+    ("postgresql", {**EVERYWHERE, **POSTGRESQL}),
+    ("mysql", {**EVERYWHERE, **MYSQL}),
+])  # fmt: skip
 async def test_values_of_every_type_are_plain(engine: str, types: dict[str, Any], tmp_path: Path) -> None:
     async with runner_on(engine, tmp_path) as runner:
         executions = {sql: await runner.run(f"SELECT {sql}") for sql in types}
@@ -161,15 +158,12 @@ VALUES = "SELECT a FROM (SELECT 1 AS a UNION ALL SELECT NULL UNION ALL SELECT 2)
 ORDERED = ("a", "a DESC", "a IS NOT NULL, a", "a IS NULL, a")
 
 
-@pytest.mark.parametrize(
-    ("engine", "up", "down"),
-    [
-        ("sqlite", (None, 1, 2), (2, 1, None)),
-        ("mysql", (None, 1, 2), (2, 1, None)),
-        ("postgresql", (1, 2, None), (None, 2, 1)),
-        ("duckdb", (1, 2, None), (2, 1, None)),
-    ],
-)
+@pytest.mark.parametrize(("engine", "up", "down"), [
+    ("sqlite", (None, 1, 2), (2, 1, None)),
+    ("mysql", (None, 1, 2), (2, 1, None)),
+    ("postgresql", (1, 2, None), (None, 2, 1)),
+    ("duckdb", (1, 2, None), (2, 1, None)),
+])  # fmt: skip
 async def test_nulls_are_where_the_engine_orders_them_and_rules_of_order_see_that(
     engine: str, up: tuple[Any, ...], down: tuple[Any, ...], tmp_path: Path
 ) -> None:
@@ -196,20 +190,17 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [
-        (None, None, True),
-        (None, 0, False),
-        (NAN, NAN, True),
-        (True, 1, True),
-        (2.5, 5 / 2, True),
-        ("2026-11-01", "2026-11-01 00:00:00", False),
-        ((1, None), (1, None), True),
-        ((1, 2), (2, 1), False),
-        (plain({"b": 1, "a": 2}), plain({"a": 2, "b": 1}), True),
-        (b"a", "a", False),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "equal"), [
+    (None, None, True),
+    (None, 0, False),
+    (NAN, NAN, True),
+    (True, 1, True),
+    (2.5, 5 / 2, True),
+    ("2026-11-01", "2026-11-01 00:00:00", False),
+    ((1, None), (1, None), True),
+    ((1, 2), (2, 1), False),
+    (plain({"b": 1, "a": 2}), plain({"a": 2, "b": 1}), True),
+    (b"a", "a", False),
+])  # fmt: skip
 def test_plain_values_are_equal_by_the_documented_rules(one: Any, other: Any, equal: bool) -> None:
     assert (comparable_rows([(one,)]) == comparable_rows([(other,)])) is equal

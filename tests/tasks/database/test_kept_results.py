@@ -67,15 +67,12 @@ def test_a_kept_result_is_returned_whole_without_another_execution(town: Counted
     assert town.session.run_known(NAMES, timeout_s=60) == first
 
 
-@pytest.mark.parametrize(
-    ("sql", "keep"),
-    [
-        pytest.param(NAMES, False, id="not to be kept"),
-        pytest.param(RANDOM, True, id="random numbers"),
-        pytest.param("SELECT nothing FROM town", True, id="failing"),
-        pytest.param(f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town", True, id="large"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "keep"), [
+    pytest.param(NAMES, False, id="not to be kept"),
+    pytest.param(RANDOM, True, id="random numbers"),
+    pytest.param("SELECT nothing FROM town", True, id="failing"),
+    pytest.param(f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town", True, id="large"),
+])  # fmt: skip
 def test_a_query_is_executed_each_time(town: Counted, sql: str, keep: bool) -> None:
     assert town.executed(sql, sql, keep=keep) == 2
 
@@ -135,25 +132,22 @@ async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_r
             assert chance["it"].correct == {"bird": False, "spider": False, "strict": False}
 
 
-@pytest.mark.parametrize(
-    ("sql", "volatile"),
-    [
-        ("SELECT CURRENT_DATE", True),
-        ("SELECT name FROM item ORDER BY RANDOM() LIMIT 1", True),
-        ("SELECT date('now')", True),
-        ("SELECT datetime ( )", True),
-        ("SELECT strftime('%Y')", True),
-        ("SELECT strftime('%s')", True),
-        ("SELECT strftime('%Y', 'now') - year FROM item", True),
-        ("SELECT age(born) FROM town", True),
-        ("SELECT age(CAST(born AS TIMESTAMP)) FROM town", True),
-        ("SELECT born < DATE 'today' FROM town", True),
-        ("SELECT 'Yesterday'::date", True),
-        ("SELECT random_normal()", True),
-        ("SELECT array_shuffle(ARRAY[1, 2])", True),
-        ("SELECT date(day) FROM item", False),
-        ("SELECT random_seed, nowhere FROM item", False),
-    ],
-)
+@pytest.mark.parametrize(("sql", "volatile"), [
+    ("SELECT CURRENT_DATE", True),
+    ("SELECT name FROM item ORDER BY RANDOM() LIMIT 1", True),
+    ("SELECT date('now')", True),
+    ("SELECT datetime ( )", True),
+    ("SELECT strftime('%Y')", True),
+    ("SELECT strftime('%s')", True),
+    ("SELECT strftime('%Y', 'now') - year FROM item", True),
+    ("SELECT age(born) FROM town", True),
+    ("SELECT age(CAST(born AS TIMESTAMP)) FROM town", True),
+    ("SELECT born < DATE 'today' FROM town", True),
+    ("SELECT 'Yesterday'::date", True),
+    ("SELECT random_normal()", True),
+    ("SELECT array_shuffle(ARRAY[1, 2])", True),
+    ("SELECT date(day) FROM item", False),
+    ("SELECT random_seed, nowhere FROM item", False),
+])  # fmt: skip
 def test_the_time_and_chance_are_volatile_and_names_like_these_are_not(sql: str, volatile: bool) -> None:
     assert is_volatile(sql) is volatile

@@ -100,23 +100,20 @@ def test_words_in_texts_and_comments_and_new_names_of_tables_are_no_functions(sq
     assert PostgresqlGate({"pg_ls_dir", "get_lock"}, {"pg_locks"}).check(sql)
 
 
-@pytest.mark.parametrize(
-    ("gate", "sql"),
-    [
-        (MysqlGate(escapes=False), r"SELECT '\', get_lock('a', 1) -- '"),
-        (MysqlGate(ansi=True), 'SELECT "get_lock"(1)'),
-        (MysqlGate(ansi=True), r'SELECT 1 AS "\", get_lock(1) -- "'),
-        (MysqlGate(), "SELECT 1 --\x7f '\n, get_lock('a', 1) -- '"),
-        (MysqlGate(), "SELECT 1 -- a\n, get_lock('a', 1)"),
-        (MysqlGate(), "SELECT 1 # a\n, get_lock('a', 1)"),
-        (MysqlGate(), "SELECT 1 INTO#\nOUTFILE '/tmp/evil'"),
-        (MysqlGate(), "SELECT 1 INTO-- \nDUMPFILE '/tmp/evil'"),
-        (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT 1 -- a\n, pg_ls_dir('/')"),
-        (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT 1$$ ' $$, pg_ls_dir('/'), $$ ' $$"),
-        (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT E'a'\n'\\', ' || pg_ls_dir('/') || '"),
-        (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT a$b$ FROM t, pg_ls_dir('/') WHERE x = '$b$'"),
-    ],
-)
+@pytest.mark.parametrize(("gate", "sql"), [
+    (MysqlGate(escapes=False), r"SELECT '\', get_lock('a', 1) -- '"),
+    (MysqlGate(ansi=True), 'SELECT "get_lock"(1)'),
+    (MysqlGate(ansi=True), r'SELECT 1 AS "\", get_lock(1) -- "'),
+    (MysqlGate(), "SELECT 1 --\x7f '\n, get_lock('a', 1) -- '"),
+    (MysqlGate(), "SELECT 1 -- a\n, get_lock('a', 1)"),
+    (MysqlGate(), "SELECT 1 # a\n, get_lock('a', 1)"),
+    (MysqlGate(), "SELECT 1 INTO#\nOUTFILE '/tmp/evil'"),
+    (MysqlGate(), "SELECT 1 INTO-- \nDUMPFILE '/tmp/evil'"),
+    (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT 1 -- a\n, pg_ls_dir('/')"),
+    (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT 1$$ ' $$, pg_ls_dir('/'), $$ ' $$"),
+    (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT E'a'\n'\\', ' || pg_ls_dir('/') || '"),
+    (PostgresqlGate({"pg_ls_dir"}, ()), "SELECT a$b$ FROM t, pg_ls_dir('/') WHERE x = '$b$'"),
+])  # fmt: skip
 def test_no_spelling_hides_a_function(gate: MysqlGate | PostgresqlGate, sql: str) -> None:
     with pytest.raises(RefusedError):
         gate.check(sql)

@@ -212,16 +212,13 @@ def test_no_character_of_a_value_ends_its_line() -> None:
 IF_NULL = "The height in cm. If it is NULL or 0, it is missing."
 
 
-@pytest.mark.parametrize(
-    ("description", "values", "shown"),
-    [
-        ("The gender.", "M or F", "The gender. Values: M or F"),
-        ("The gender: M is male, F is female.", "commonsense evidence: M: male, F: female", None),
-        (IF_NULL, "if the height is NULL or 0, it is missing", None),
-        ("Whether it is a school.", "1 = yes, 0 = no", "Whether it is a school. Values: 1 = yes, 0 = no"),
-        ("The range.", "The range is 0 to 1.", "The range. Values: The range is 0 to 1."),
-    ],
-)
+@pytest.mark.parametrize(("description", "values", "shown"), [
+    ("The gender.", "M or F", "The gender. Values: M or F"),
+    ("The gender: M is male, F is female.", "commonsense evidence: M: male, F: female", None),
+    (IF_NULL, "if the height is NULL or 0, it is missing", None),
+    ("Whether it is a school.", "1 = yes, 0 = no", "Whether it is a school. Values: 1 = yes, 0 = no"),
+    ("The range.", "The range is 0 to 1.", "The range. Values: The range is 0 to 1."),
+])  # fmt: skip
 def test_a_description_of_the_values_is_shown_only_where_it_says_more(
     description: str, values: str, shown: str | None
 ) -> None:

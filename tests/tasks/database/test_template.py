@@ -39,7 +39,6 @@ migrate(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.slow
 def test_two_processes_migrate_prefects_database_once_and_then_copy_it(tmp_path: Path, cache: Path) -> None:
     first = tmp_path / "first" / "prefect.db"
     create_database(first)
@@ -95,7 +94,6 @@ def test_a_cache_folder_that_cannot_be_written_costs_only_time(tmp_path: Path, c
     assert find_store(Home(tmp_path)).client().get_experiment("0").name == "Default"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("create", [create_database, create_store])
 def test_a_database_that_exists_stays(tmp_path: Path, create: object) -> None:
     database = tmp_path / "one.db"

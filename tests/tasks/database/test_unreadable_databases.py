@@ -166,14 +166,11 @@ async def test_a_query_that_crashes_duckdb_spoils_no_other(workers: SqlWorkers, 
     assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((ROWS,),)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT mode(i), histogram(i) FROM range(20000000) r(i)",
-        "SELECT count(*) FROM (SELECT i, count(*) FROM range(10000000) r(i) GROUP BY i)",
-        "SELECT * FROM range(20000000) r(i) ORDER BY hash(i) LIMIT 5 OFFSET 10000000",
-    ],
-)
+@pytest.mark.parametrize("sql", [
+    "SELECT mode(i), histogram(i) FROM range(20000000) r(i)",
+    "SELECT count(*) FROM (SELECT i, count(*) FROM range(10000000) r(i) GROUP BY i)",
+    "SELECT * FROM range(20000000) r(i) ORDER BY hash(i) LIMIT 5 OFFSET 10000000",
+])  # fmt: skip
 async def test_a_query_that_needs_more_than_duckdbs_memory_gets_a_verdict_and_writes_nothing(
     sql: str, built: Path, tmp_path: Path
 ) -> None:

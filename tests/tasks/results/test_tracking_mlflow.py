@@ -297,15 +297,12 @@ def test_settings_are_written_as_the_command_line_sets_them_and_cut_where_too_lo
     assert flatten({"a": "x" * MAX_VALUE})["a"] == "x" * MAX_VALUE
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"base_url": "https://me:hunter22@host/v1"},
-        {"extra_body": {"Authorization": "Bearer hunter22"}},
-        {"extra_body": {"nested": [{"api-key": "hunter22"}]}},
-        {"extra_body": {"user": "id of hunter22"}},
-    ],
-)
+@pytest.mark.parametrize("settings", [
+    {"base_url": "https://me:hunter22@host/v1"},
+    {"extra_body": {"Authorization": "Bearer hunter22"}},
+    {"extra_body": {"nested": [{"api-key": "hunter22"}]}},
+    {"extra_body": {"user": "id of hunter22"}},
+])  # fmt: skip
 def test_secrets_are_hidden(settings: dict[str, object]) -> None:
     assert "hunter22" not in str(redact(settings, "hunter22"))
     assert "***" in str(redact(settings, "hunter22"))

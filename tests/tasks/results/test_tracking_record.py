@@ -56,15 +56,12 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert json_of(read_record(record.model_dump_json())) == json_of(record)
 
 
-@pytest.mark.parametrize(
-    ("messages", "fatal", "shown"),
-    [
-        (["down", "down"], "", {"backbone_error": "down"}),
-        (["refused", "down", "down"], "", {"backbone_error": "most often down"}),
-        (["no credit", "down", "down"], "no credit", {"backbone_error": "most often down"}),
-        (["no credit", "no credit", "down"], "no credit", {}),
-    ],
-)
+@pytest.mark.parametrize(("messages", "fatal", "shown"), [
+    (["down", "down"], "", {"backbone_error": "down"}),
+    (["refused", "down", "down"], "", {"backbone_error": "most often down"}),
+    (["no credit", "down", "down"], "no credit", {"backbone_error": "most often down"}),
+    (["no credit", "no credit", "down"], "no credit", {}),
+])  # fmt: skip
 def test_a_message_of_some_failures_is_not_told_of_all(
     messages: list[str], fatal: str, shown: dict[str, str]
 ) -> None:

@@ -19,7 +19,6 @@ from tasks.pages.repeats import noise_document
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.comparison import gated
-from tasks.results.leaderboard import leaderboard
 from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.noise import measure, measured_noise, read_side, repeated_run, repeats_of
@@ -166,12 +165,6 @@ def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
     warehouse = keep(tmp_path, [run_of(0, lambda name: True)])
     with pytest.raises(DataError, match="has no repeats"):
         read_side("latest:repeats", warehouse.runs(), warehouse)
-
-
-def test_repeats_are_on_no_board(tmp_path: Path) -> None:
-    parent = run_of(0, lambda name: name % 2 == 0)
-    (board,) = leaderboard(keep(tmp_path, [parent, *repeats([4], parent.run_id)]))
-    assert [row.run.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run_id]
 
 
 def side(rates: np.ndarray, random: np.random.Generator, runs: int, first: int) -> list[RunRecord]:

@@ -20,7 +20,6 @@ from mlflow import MlflowClient
 from tasks.core.errors import ConfigurationError
 from tasks.results.mlflow import store as mlflow_store
 from tasks.results.mlflow.store import (
-    SERVER,
     Store,
     attempt,
     check,
@@ -29,7 +28,6 @@ from tasks.results.mlflow.store import (
     is_known,
     reason_of,
     remember,
-    server_words,
     ui_command,
     ui_url,
 )
@@ -170,7 +168,9 @@ def running(words: Sequence[str], folder: Path, environment: Mapping[str, str]) 
 
 
 @pytest.mark.slow
-def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path: Path) -> None:
+def test_the_printed_command_opens_the_store_and_runs_with_and_without_that_server_meet_in_one_experiment(
+    store: Store, tmp_path: Path
+) -> None:
     (port,) = free_ports(1)
     command = ui_command(store, port)
     assert " " in str(store.sqlite_file)
@@ -178,31 +178,12 @@ def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path:
     assert words[words.index("--backend-store-uri") + 1] == store.uri
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with running(["sh", "-c", f"exec env {command}"], tmp_path, {"PATH": path}):
-        page = wait_for(f"http://127.0.0.1:{port}/")
-        assert re.search(r"<title>\s*MLflow", page)
-        assert '"Default"' in wait_for(
-            f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get?experiment_id=0"
-        )
+        served = Store(f"http://127.0.0.1:{port}")
+        assert re.search(r"<title>\s*MLflow", wait_for(f"{served.uri}/"))
+        assert '"Default"' in wait_for(f"{served.uri}/api/2.0/mlflow/experiments/get?experiment_id=0")
         assert [each.name for each in tmp_path.iterdir()] == ["the home"], (
             "it writes nothing where it is started"
         )
-
-
-def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
-    """Log a run of a benchmark to a store."""
-    tracker = Tracker(home, store)
-    tracker.start(make_run(benchmark=benchmark))
-    return tracker.finish(make_record(5)).mlflow
-
-
-@pytest.mark.slow
-def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
-    store: Store, tmp_path: Path
-) -> None:
-    (port,) = free_ports(1)
-    served = Store(f"http://127.0.0.1:{port}")
-    with running(server_words(store, port), tmp_path, SERVER):
-        wait_for(f"{served.uri}/health")
         for benchmark, stores in {"first": (served, store), "second": (store, served)}.items():
             runs = [tracked_run(benchmark, Home(tmp_path), used) for used in stores]
             assert [run.problem for run in runs] == ["", ""]
@@ -213,6 +194,13 @@ def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
                     assert client.list_artifacts(str(run.run_id))
                 table = f"{served.uri}/get-artifact?path=predictions.json&run_uuid={run.run_id}"
                 assert json.loads(wait_for(table))["columns"]
+
+
+def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
+    """Log a run of a benchmark to a store."""
+    tracker = Tracker(home, store)
+    tracker.start(make_run(benchmark=benchmark))
+    return tracker.finish(make_record(5)).mlflow
 
 
 def wait_for(url: str) -> str:

@@ -236,7 +236,6 @@ def test_a_text_that_nobody_kept_is_not_made_up(whole: tuple[str, dict[str, Trac
     assert {span.inputs for span in calls} == {span.outputs for span in calls} == {NOT_KEPT}
 
 
-@pytest.mark.slow
 def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
     record: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,17 +176,14 @@ def test_sixty_four_candidates_are_counted_exactly() -> None:
     assert majority_at_k(ballot, [place % 4 == 0 for place in range(64)], 64) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("statuses", "leaders", "winner"),
-    [
-        (("ok", "ok", "ok"), (0, 1, 1), 1),  # the larger group
-        (("ok", "ok", "ok", "ok"), (0, 1, 1, 0), 0),  # groups of one size: the one that came first
-        (("empty", "empty", "ok"), (0, 0, 2), 2),  # no rows come last
-        (("error", "empty", "error"), (0, 1, 2), 1),  # SQL that fails comes behind no rows
-        (("no_answer", "timeout", "error"), (0, 1, 2), 1),  # all fail: the first that has a SQL
-        (("no_answer", "no_answer"), (0, 1), 0),
-    ],
-)
+@pytest.mark.parametrize(("statuses", "leaders", "winner"), [
+    (("ok", "ok", "ok"), (0, 1, 1), 1),  # the larger group
+    (("ok", "ok", "ok", "ok"), (0, 1, 1, 0), 0),  # groups of one size: the one that came first
+    (("empty", "empty", "ok"), (0, 0, 2), 2),  # no rows come last
+    (("error", "empty", "error"), (0, 1, 2), 1),  # SQL that fails comes behind no rows
+    (("no_answer", "timeout", "error"), (0, 1, 2), 1),  # all fail: the first that has a SQL
+    (("no_answer", "no_answer"), (0, 1), 0),
+])  # fmt: skip
 def test_the_vote_prefers(statuses: tuple[str, ...], leaders: tuple[int, ...], winner: int) -> None:
     assert Ballot(statuses, leaders).winner() == winner
 

@@ -204,13 +204,10 @@ def test_an_oracle_is_made_if_asked_for_and_says_why_an_unreadable_gold_has_none
     assert found.skeleton.note
 
 
-@pytest.mark.parametrize(
-    ("gold", "columns"),
-    [
-        ("SELECT T.name FROM item AS T WHERE T.price > 3", {"item.name", "item.price"}),
-        ("SELECT COUNT(*) FROM item", {f"item.{column.name}" for column in SCHEMA.tables[0].columns}),
-    ],
-)
+@pytest.mark.parametrize(("gold", "columns"), [
+    ("SELECT T.name FROM item AS T WHERE T.price > 3", {"item.name", "item.price"}),
+    ("SELECT COUNT(*) FROM item", {f"item.{column.name}" for column in SCHEMA.tables[0].columns}),
+])  # fmt: skip
 def test_the_gold_link_is_what_the_gold_reads(gold: str, columns: set[str]) -> None:
     settings = RslSqlSettings(linking=LinkingSettings(directions="gold"))
     assert oracle_settings(settings) == ("pipeline.linking.directions=gold",)

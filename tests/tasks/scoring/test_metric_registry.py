@@ -83,15 +83,12 @@ def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("soft-f1", 'Did you mean "soft_f1"'),
-        ("nowhere.py:x", "no such file"),
-        ("{file}:sql_lenght", "sql_length"),
-        ("{file}:plain", "put @metric"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    ("soft-f1", 'Did you mean "soft_f1"'),
+    ("nowhere.py:x", "no such file"),
+    ("{file}:sql_lenght", "sql_length"),
+    ("{file}:plain", "put @metric"),
+])  # fmt: skip
 def test_a_metric_that_cannot_be_found_is_one_message(tmp_path: Path, name: str, said: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(f"{LENGTH}\n\ndef plain(run): ...\n", encoding="utf-8")

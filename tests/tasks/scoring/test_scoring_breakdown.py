@@ -222,16 +222,13 @@ def test_an_unknown_price_or_count_of_a_paid_call_makes_the_sum_unknown() -> Non
     assert cost.cached_input_tokens is None
 
 
-@pytest.mark.parametrize(
-    ("values", "percent", "expected"),
-    [
-        ([], 50, None),
-        ([4.0], 95, 4.0),
-        ([1.0, 2.0, 3.0, 4.0], 50, 2.5),
-        ([1.0, 2.0], 100, 2.0),
-        ([1.0, 2.0], 0, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("values", "percent", "expected"), [
+    ([], 50, None),
+    ([4.0], 95, 4.0),
+    ([1.0, 2.0, 3.0, 4.0], 50, 2.5),
+    ([1.0, 2.0], 100, 2.0),
+    ([1.0, 2.0], 0, 1.0),
+])  # fmt: skip
 def test_percentiles(values: list[float], percent: float, expected: float | None) -> None:
     assert percentile(values, percent) == expected
 

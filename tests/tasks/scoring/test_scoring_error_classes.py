@@ -18,30 +18,21 @@ GOLD = "SELECT i.name FROM item AS i JOIN sale AS s ON i.id = s.item_id WHERE s.
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        (None, "no_answer"),
-        ("SELECT FROM WHERE", "unparsable execution_error"),
-        (
-            "SELECT name FROM items",
-            "missing_table wrong_table wrong_column wrong_skeleton wrong_value execution_error",
-        ),
-        (GOLD.replace("i.name", "i.label"), "missing_column wrong_column execution_error"),
-        (GOLD.replace("i.name", "i.price"), "other_rows wrong_column"),
-        (GOLD.replace("i.id = s.item_id", "i.id = s.amount"), "missing_rows wrong_join"),
-        (GOLD.replace("> 1", "= 1"), "missing_rows wrong_skeleton"),
-        (GOLD.replace("'a'", "'A'"), "wrong_value empty_result"),
-        (GOLD.replace("'a'", '"A"'), "wrong_value empty_result"),
-        (GOLD.replace("i.name", "i.kind, i.name"), "extra_columns wrong_skeleton"),
-        (ENDLESS, "wrong_table wrong_column wrong_skeleton wrong_value timeout"),
-        (
-            "SELECT name FROM item WHERE kind = 'b'",
-            "missing_rows wrong_table wrong_column wrong_skeleton wrong_value",
-        ),
-        (f"{GOLD} LIMIT 1", "missing_rows wrong_skeleton wrong_value"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "expected"), [
+    (None, "no_answer"),
+    ("SELECT FROM WHERE", "unparsable execution_error"),
+    ("SELECT name FROM items", "missing_table wrong_table wrong_column wrong_skeleton wrong_value execution_error"),
+    (GOLD.replace("i.name", "i.label"), "missing_column wrong_column execution_error"),
+    (GOLD.replace("i.name", "i.price"), "other_rows wrong_column"),
+    (GOLD.replace("i.id = s.item_id", "i.id = s.amount"), "missing_rows wrong_join"),
+    (GOLD.replace("> 1", "= 1"), "missing_rows wrong_skeleton"),
+    (GOLD.replace("'a'", "'A'"), "wrong_value empty_result"),
+    (GOLD.replace("'a'", '"A"'), "wrong_value empty_result"),
+    (GOLD.replace("i.name", "i.kind, i.name"), "extra_columns wrong_skeleton"),
+    (ENDLESS, "wrong_table wrong_column wrong_skeleton wrong_value timeout"),
+    ("SELECT name FROM item WHERE kind = 'b'", "missing_rows wrong_table wrong_column wrong_skeleton wrong_value"),
+    (f"{GOLD} LIMIT 1", "missing_rows wrong_skeleton wrong_value"),
+])  # fmt: skip
 async def test_causes_are_named(workers: SqlWorkers, shop: Database, sql: str | None, expected: str) -> None:
     verdict = (await Judge(workers, ("bird",), 0.3).verdicts(shop, GOLD, {"p": sql}))["p"]
     assert not verdict.correct["bird"]

@@ -121,16 +121,13 @@ def test_every_gold_of_spider_matches_itself(shared_data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("system", "official", "there_only", "wrong"),
-    [
-        ("c3-chatgpt", 463, set(), set()),
-        ("din-sql-gpt-4", 587, set(), set()),
-        # there only: source for destination airport, one column there; wrong: student_id for liked_id behind INTERSECT
-        ("graphix-t5", 749, {203, 204, 225, 226, 233, 238, 240, 247, 632}, {898, 899}),
-        ("ta-sql-gpt-4", 419, set(), {899}),
-    ],
-)
+@pytest.mark.parametrize(("system", "official", "there_only", "wrong"), [
+    ("c3-chatgpt", 463, set(), set()),
+    ("din-sql-gpt-4", 587, set(), set()),
+    # there only: source for destination airport, one column there; wrong: student_id for liked_id behind INTERSECT
+    ("graphix-t5", 749, {203, 204, 225, 226, 233, 238, 240, 247, 632}, {898, 899}),
+    ("ta-sql-gpt-4", 419, set(), {899}),
+])  # fmt: skip
 def test_four_systems_have_the_official_verdicts_question_by_question(
     shared_data: Path, system: str, official: int, there_only: set[int], wrong: set[int]
 ) -> None:

@@ -67,22 +67,15 @@ async def test_spider_alone_executes_a_sql_as_its_official_evaluator_does(
 NUMBERED = "SELECT id, ROW_NUMBER() OVER (ORDER BY price) AS place FROM item"
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "rules"),
-    [
-        ("SELECT 2, '2/'", "SELECT 2.0, '2/'", "bird spider strict"),
-        (
-            f"SELECT id FROM ({NUMBERED})",
-            f"SELECT id FROM ({NUMBERED}) ORDER BY id DESC",
-            "bird spider strict",
-        ),
-        ("SELECT CAST(X'ff61' AS TEXT)", "SELECT CAST(X'ff61' AS TEXT)", "bird spider strict"),
-        ("SELECT CAST(X'ff61' AS TEXT)", "SELECT 'a'", ""),
-        ("SELECT 1", "; SELECT 1", "bird spider strict"),
-        ("SELECT 'value'", "SELECT 'value'", "bird spider strict"),
-        ("SELECT 'value'", "SELECT '1'", ""),
-    ],
-)
+@pytest.mark.parametrize(("gold", "predicted", "rules"), [
+    ("SELECT 2, '2/'", "SELECT 2.0, '2/'", "bird spider strict"),
+    (f"SELECT id FROM ({NUMBERED})", f"SELECT id FROM ({NUMBERED}) ORDER BY id DESC", "bird spider strict"),
+    ("SELECT CAST(X'ff61' AS TEXT)", "SELECT CAST(X'ff61' AS TEXT)", "bird spider strict"),
+    ("SELECT CAST(X'ff61' AS TEXT)", "SELECT 'a'", ""),
+    ("SELECT 1", "; SELECT 1", "bird spider strict"),
+    ("SELECT 'value'", "SELECT 'value'", "bird spider strict"),
+    ("SELECT 'value'", "SELECT '1'", ""),
+])  # fmt: skip
 async def test_readings_that_differ_from_the_official_evaluators(
     workers: SqlWorkers, shop: Database, gold: str, predicted: str, rules: str
 ) -> None:

@@ -263,20 +263,17 @@ def test_the_gold_definition_decides_what_must_be_linked() -> None:
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=5)
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),
-    [
-        ([], [], 1.0),
-        ([(1,)], [], 0.0),
-        ([], [(1,)], 0.0),
-        ([(1, 2)], [(2, 1)], 1.0),
-        ([(1, 2)], [(1, 3)], 0.5),
-        ([(1,), (1,), (2,)], [(1,), (2,)], 1.0),
-        ([(1,), (2,)], [(1,)], 2 / 3),
-        ([(1,), (2,)], [(2,), (1,)], 0.0),
-        ([("a", 1), ("b", 2)], [("a",), ("b",)], 2 / 3),
-    ],
-)
+@pytest.mark.parametrize(("gold", "predicted", "expected"), [
+    ([], [], 1.0),
+    ([(1,)], [], 0.0),
+    ([], [(1,)], 0.0),
+    ([(1, 2)], [(2, 1)], 1.0),
+    ([(1, 2)], [(1, 3)], 0.5),
+    ([(1,), (1,), (2,)], [(1,), (2,)], 1.0),
+    ([(1,), (2,)], [(1,)], 2 / 3),
+    ([(1,), (2,)], [(2,), (1,)], 0.0),
+    ([("a", 1), ("b", 2)], [("a",), ("b",)], 2 / 3),
+])  # fmt: skip
 def test_cells_of_rows_at_the_same_place_are_counted(gold: Any, predicted: Any, expected: float) -> None:
     assert soft_f1(gold, predicted) == pytest.approx(expected)
 

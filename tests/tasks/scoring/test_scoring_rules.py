@@ -59,27 +59,24 @@ def test_ordered_columns_agree_with_comparing_place_by_place(one: list[Any], oth
     assert vectors_match(one, other, ignore_order=False) is expected
 
 
-@pytest.mark.parametrize(
-    ("accepted", "predicted", "expected"),
-    [
-        (gold((1, "a"), (2, "b")), [("a", 9, 1), ("b", 9, 2)], True),
-        (gold((1, "a"), (2, "b")), [(1,), (2,)], False),
-        (gold((1, "a"), (2, "b"), columns=(0,)), [(1,), (2,)], True),
-        (gold((1,), (2,)), [(2,), (1,)], False),
-        (gold((1,), (2,), ignore_order=True), [(2,), (1,)], True),
-        (gold((1.0,)), [(1.009,)], True),
-        (gold((1.0,)), [(1.02,)], False),
-        (gold((None,)), [(None,)], True),
-        (gold((None,)), [(0,)], True),
-        (gold((0,)), [(None,)], True),
-        (gold((None,)), [(1,)], False),
-        (gold(("1",)), [(1,)], False),
-        (gold((1,)), [(1,), (1,)], False),
-        (gold(), [], True),
-        (gold(), [(1,)], False),
-        (gold((1,)), [], False),
-    ],
-)
+@pytest.mark.parametrize(("accepted", "predicted", "expected"), [
+    (gold((1, "a"), (2, "b")), [("a", 9, 1), ("b", 9, 2)], True),
+    (gold((1, "a"), (2, "b")), [(1,), (2,)], False),
+    (gold((1, "a"), (2, "b"), columns=(0,)), [(1,), (2,)], True),
+    (gold((1,), (2,)), [(2,), (1,)], False),
+    (gold((1,), (2,), ignore_order=True), [(2,), (1,)], True),
+    (gold((1.0,)), [(1.009,)], True),
+    (gold((1.0,)), [(1.02,)], False),
+    (gold((None,)), [(None,)], True),
+    (gold((None,)), [(0,)], True),
+    (gold((0,)), [(None,)], True),
+    (gold((None,)), [(1,)], False),
+    (gold(("1",)), [(1,)], False),
+    (gold((1,)), [(1,), (1,)], False),
+    (gold(), [], True),
+    (gold(), [(1,)], False),
+    (gold((1,)), [], False),
+])  # fmt: skip
 def test_gold_columns_must_be_among_the_predicted(
     accepted: SubsetGold, predicted: Any, expected: bool
 ) -> None:
@@ -96,22 +93,19 @@ def test_gold_csv_keeps_numbers_texts_and_gaps_apart() -> None:
     assert read_gold_csv('a,b,c\n1,2.5,x\n,"1,000",\n') == ((1, 2.5, "x"), (None, "1,000", None))
 
 
-@pytest.mark.parametrize(
-    ("file", "predicted", "expected"),
-    [
-        ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2011", 3)], True),
-        ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2012", 3)], False),
-        ("01,1.5\n02,3\n", [("01", 1.5), ("02", 3)], True),
-        ("2010,1.5\n2011,3\n", [("in 2010", 1.5), ("in 2011", 3)], False),
-        ("a,1.50\nb,3\n", [("a", "1.5"), ("b", "3.00")], True),
-        ("a,\nb,3\n", [("a", ""), ("b", 3)], True),
-        ("a,\nb,3\n", [("a", 0), ("b", 3)], True),
-        ("Nan,1\nInfinity,2\n", [("Nan", 1), ("Infinity", 2)], True),
-        ("2010_1,1\n2010_2,2\n", [("2010_1", 1), ("2010_2", 2)], True),
-        ("2010_1,1\n2010_2,2\n", [(20101, 1), (20102, 2)], False),
-        ("9" * 5000 + ",1\n", [("9" * 5000, 1)], True),
-    ],
-)
+@pytest.mark.parametrize(("file", "predicted", "expected"), [
+    ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2011", 3)], True),
+    ("2010,1.5\n2011,3\n", [("2010", 1.5), ("2012", 3)], False),
+    ("01,1.5\n02,3\n", [("01", 1.5), ("02", 3)], True),
+    ("2010,1.5\n2011,3\n", [("in 2010", 1.5), ("in 2011", 3)], False),
+    ("a,1.50\nb,3\n", [("a", "1.5"), ("b", "3.00")], True),
+    ("a,\nb,3\n", [("a", ""), ("b", 3)], True),
+    ("a,\nb,3\n", [("a", 0), ("b", 3)], True),
+    ("Nan,1\nInfinity,2\n", [("Nan", 1), ("Infinity", 2)], True),
+    ("2010_1,1\n2010_2,2\n", [("2010_1", 1), ("2010_2", 2)], True),
+    ("2010_1,1\n2010_2,2\n", [(20101, 1), (20102, 2)], False),
+    ("9" * 5000 + ",1\n", [("9" * 5000, 1)], True),
+])  # fmt: skip
 def test_a_csv_file_does_not_tell_a_text_of_digits_from_a_number(
     file: str, predicted: Any, expected: bool
 ) -> None:
@@ -282,31 +276,28 @@ def test_no_rule_raises_and_every_result_equals_itself(one: Any, other: Any) -> 
             assert forth is back
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),
-    [
-        ([], [], "bird spider strict"),
-        ([], [(1,)], ""),
-        ([(1,)], [(1.0,)], "bird spider strict"),
-        ([(1,)], [(True,)], "bird spider strict"),
-        ([(1,)], [("1",)], ""),
-        ([(None,)], [(None,)], "bird spider strict"),
-        ([(None,)], [(0,)], ""),
-        ([(0.1 + 0.2,)], [(0.3,)], ""),
-        ([(math.nan,)], [(float("nan"),)], "bird spider strict"),
-        ([(Decimal("sNaN"),)], [(Decimal("sNaN"),)], "bird spider strict"),
-        ([(2**53 + 1,)], [(float(2**53),)], ""),
-        ([([1, 2],)], [([1, 2],)], "bird spider strict"),
-        ([(b"a",)], [("a",)], ""),
-        ([(1,), (1,)], [(1,)], "bird"),
-        ([(1,), (2,)], [(2,), (1,)], "bird spider strict"),
-        ([(1, 2)], [(2, 1)], "spider"),
-        ([(1, 2)], [(1,)], ""),
-        ([(1, 1)], [(1,)], ""),
-        ([(1, 2), (2, 1)], [(1, 1), (2, 2)], ""),
-        ([("a", None), (1, b"x")], [(b"x", 1), (None, "a")], "spider"),
-    ],
-)
+@pytest.mark.parametrize(("gold", "predicted", "expected"), [
+    ([], [], "bird spider strict"),
+    ([], [(1,)], ""),
+    ([(1,)], [(1.0,)], "bird spider strict"),
+    ([(1,)], [(True,)], "bird spider strict"),
+    ([(1,)], [("1",)], ""),
+    ([(None,)], [(None,)], "bird spider strict"),
+    ([(None,)], [(0,)], ""),
+    ([(0.1 + 0.2,)], [(0.3,)], ""),
+    ([(math.nan,)], [(float("nan"),)], "bird spider strict"),
+    ([(Decimal("sNaN"),)], [(Decimal("sNaN"),)], "bird spider strict"),
+    ([(2**53 + 1,)], [(float(2**53),)], ""),
+    ([([1, 2],)], [([1, 2],)], "bird spider strict"),
+    ([(b"a",)], [("a",)], ""),
+    ([(1,), (1,)], [(1,)], "bird"),
+    ([(1,), (2,)], [(2,), (1,)], "bird spider strict"),
+    ([(1, 2)], [(2, 1)], "spider"),
+    ([(1, 2)], [(1,)], ""),
+    ([(1, 1)], [(1,)], ""),
+    ([(1, 2), (2, 1)], [(1, 1), (2, 2)], ""),
+    ([("a", None), (1, b"x")], [(b"x", 1), (None, "a")], "spider"),
+])  # fmt: skip
 def test_unordered_gold(gold: Any, predicted: Any, expected: str) -> None:
     right = [rule for rule in ("bird", "spider", "strict") if matches(rule, gold, predicted)]
     assert " ".join(right) == expected

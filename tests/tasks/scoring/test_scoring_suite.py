@@ -85,15 +85,12 @@ async def test_verdicts_are_kept_by_the_content_of_each_database(
 ITEM = {"question_id": 1, "db_id": "museum", "question": "Which?", "evidence": ""}
 
 
-@pytest.mark.parametrize(
-    ("golds", "right", "gold_status"),
-    [
-        (["SELECT 1"], {"1"}, "ok"),
-        (["SELECT 1", "SELECT 2"], {"1", "2"}, "ok"),
-        (["SELECT nope", "SELECT 2"], {"2"}, "ok"),
-        (["SELECT nope", "SELECT neither"], set(), "error"),
-    ],
-)
+@pytest.mark.parametrize(("golds", "right", "gold_status"), [
+    (["SELECT 1"], {"1"}, "ok"),
+    (["SELECT 1", "SELECT 2"], {"1", "2"}, "ok"),
+    (["SELECT nope", "SELECT 2"], {"2"}, "ok"),
+    (["SELECT nope", "SELECT neither"], set(), "error"),
+])  # fmt: skip
 async def test_a_result_of_any_gold_is_right(
     tmp_path: Path, golds: list[str], right: set[str], gold_status: str
 ) -> None:

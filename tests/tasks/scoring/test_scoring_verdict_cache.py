@@ -29,17 +29,14 @@ def test_a_verdict_survives_the_process_word_for_word(tmp_path: Path) -> None:
         assert cache.get(KEY) == VERDICT
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"database": "0b" * 32},
-        {"gold_sql": "SELECT 2"},
-        {"sql": "SELECT 3"},
-        {"rules": ("bird",)},
-        {"timeout_s": 31.0},
-        {"accepted": "0c" * 32},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"database": "0b" * 32},
+    {"gold_sql": "SELECT 2"},
+    {"sql": "SELECT 3"},
+    {"rules": ("bird",)},
+    {"timeout_s": 31.0},
+    {"accepted": "0c" * 32},
+])  # fmt: skip
 def test_another_question_database_rule_or_limit_is_another_verdict(
     tmp_path: Path, change: dict[str, object]
 ) -> None:

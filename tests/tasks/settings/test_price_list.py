@@ -44,16 +44,13 @@ def test_a_longer_prompt_than_the_prices_are_for_has_no_known_cost() -> None:
     assert cost(Usage(input=prices.most_input + 1, output=0), prices) is None
 
 
-@pytest.mark.parametrize(
-    ("model", "address"),
-    [
-        ("gpt-5.4", "http://127.0.0.1:8000/v1"),
-        ("gpt-5.4", "http://localhost:4000/v1"),
-        ("gpt-5.4", "https://gateway.example.com/v1"),  # may charge another price
-        ("deepseek-chat", "https://api.deepseek.com/v1"),  # the price depends on the hour
-        ("no-such-model", None),
-    ],
-)
+@pytest.mark.parametrize(("model", "address"), [
+    ("gpt-5.4", "http://127.0.0.1:8000/v1"),
+    ("gpt-5.4", "http://localhost:4000/v1"),
+    ("gpt-5.4", "https://gateway.example.com/v1"),  # may charge another price
+    ("deepseek-chat", "https://api.deepseek.com/v1"),  # the price depends on the hour
+    ("no-such-model", None),
+])  # fmt: skip
 def test_there_is_no_price_that_may_be_wrong(model: str, address: str | None) -> None:
     assert listed(model, base_url=address) is None
 

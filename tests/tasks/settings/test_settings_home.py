@@ -60,16 +60,13 @@ def test_the_configuration_is_the_checkouts_or_named(tmp_path: Path, monkeypatch
         find_conf()
 
 
-@pytest.mark.parametrize(
-    ("name", "find"),
-    [
-        ("CROSSCHECK_HOME", lambda: find_home(make=False)),
-        ("CROSSCHECK_DATA", find_data),
-        ("CROSSCHECK_CONF", find_conf),
-        ("CROSSCHECK_REPLIES", lambda: find_replies(Home(Path()))),
-        ("CROSSCHECK_STAGES", lambda: find_stages()),
-    ],
-)
+@pytest.mark.parametrize(("name", "find"), [
+    ("CROSSCHECK_HOME", lambda: find_home(make=False)),
+    ("CROSSCHECK_DATA", find_data),
+    ("CROSSCHECK_CONF", find_conf),
+    ("CROSSCHECK_REPLIES", lambda: find_replies(Home(Path()))),
+    ("CROSSCHECK_STAGES", lambda: find_stages()),
+])  # fmt: skip
 def test_a_path_that_is_not_utf8_is_an_error(
     name: str, find: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,15 +87,12 @@ def test_stores_are_in_the_working_folder_by_default(
     assert find_stages() == ""
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ("postgresql://me@host/db", "postgresql://me@host/db"),
-        ("postgres://host/db", "postgres://host/db"),
-        ("postgresql+psycopg://h/d", "postgresql+psycopg://h/d"),
-        ("shared/replies.sqlite", Path.cwd() / "shared" / "replies.sqlite"),
-    ],
-)
+@pytest.mark.parametrize(("value", "place"), [
+    ("postgresql://me@host/db", "postgresql://me@host/db"),
+    ("postgres://host/db", "postgres://host/db"),
+    ("postgresql+psycopg://h/d", "postgresql+psycopg://h/d"),
+    ("shared/replies.sqlite", Path.cwd() / "shared" / "replies.sqlite"),
+])  # fmt: skip
 def test_replies_may_be_in_another_file_or_in_postgresql(
     monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
 ) -> None:
@@ -113,18 +107,15 @@ def test_another_kind_of_database_is_refused_without_its_address(monkeypatch: py
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ("s3://bucket/stages/", "s3://bucket/stages"),
-        ("memory://stages", "memory://stages"),
-        ("./shared/stages", Path("shared/stages")),
-        ("/mnt/stages", Path("/mnt/stages")),
-        ("file:///mnt/with%20space", Path("/mnt/with space")),
-        ("stages", Path("stages")),
-        ("~/stages", Path.home() / "stages"),
-    ],
-)
+@pytest.mark.parametrize(("value", "place"), [
+    ("s3://bucket/stages/", "s3://bucket/stages"),
+    ("memory://stages", "memory://stages"),
+    ("./shared/stages", Path("shared/stages")),
+    ("/mnt/stages", Path("/mnt/stages")),
+    ("file:///mnt/with%20space", Path("/mnt/with space")),
+    ("stages", Path("stages")),
+    ("~/stages", Path.home() / "stages"),
+])  # fmt: skip
 def test_stage_results_may_be_in_a_folder_or_at_a_url(
     monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
 ) -> None:

@@ -78,24 +78,13 @@ def test_a_path_is_relative_to_the_yaml_file_or_on_the_command_line_to_the_worki
         assert load_pipeline_settings(CONF, name, overrides).kind == f"{vote}:vote"
 
 
-@pytest.mark.parametrize(
-    ("name", "overrides", "said"),
-    [
-        (
-            "vote.py:vote",
-            ["pipeline.vots=1"],
-            '--set pipeline.vots=1: there is no key "vots". Did you mean "votes"?',
-        ),
-        (
-            "vote.py:vote",
-            ["pipeline.votes=many"],
-            "--set pipeline.votes=many: Input should be a valid integer",
-        ),
-        ("vote.py:vot", [], 'has no pipeline "vot". Did you mean "vote"?'),
-        ("gone.py:vote", [], "gone.py: no such file, so there is no pipeline in it."),
-        ("vote.py:VoteSettings", [], "what it names has no attribute `settings`"),
-    ],
-)
+@pytest.mark.parametrize(("name", "overrides", "said"), [
+    ("vote.py:vote", ["pipeline.vots=1"], '--set pipeline.vots=1: there is no key "vots". Did you mean "votes"?'),
+    ("vote.py:vote", ["pipeline.votes=many"], "--set pipeline.votes=many: Input should be a valid integer"),
+    ("vote.py:vot", [], 'has no pipeline "vot". Did you mean "vote"?'),
+    ("gone.py:vote", [], "gone.py: no such file, so there is no pipeline in it."),
+    ("vote.py:VoteSettings", [], "what it names has no attribute `settings`"),
+])  # fmt: skip
 def test_what_is_wrong_with_ones_own_pipeline_is_said_as_of_any_other(
     vote: Path, monkeypatch: pytest.MonkeyPatch, name: str, overrides: list[str], said: str
 ) -> None:

@@ -99,14 +99,11 @@ def test_a_changed_key_leaves_the_others_of_its_part_as_they_are(name: str, over
     assert plain | {key: changed[key]} == changed
 
 
-@pytest.mark.parametrize(
-    ("rules", "names"),
-    [
-        ("rsl_sql", ("rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "rsl-sql+dac")),
-        ("none", ("dac", "sea-sql")),
-        ("all", ("few-shot", "zero-shot", "agent", *OWN_PROFILES)),
-    ],
-)
+@pytest.mark.parametrize(("rules", "names"), [
+    ("rsl_sql", ("rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "rsl-sql+dac")),
+    ("none", ("dac", "sea-sql")),
+    ("all", ("few-shot", "zero-shot", "agent", *OWN_PROFILES)),
+])  # fmt: skip
 def test_profiles_of_papers_have_no_rules_but_the_papers(rules: str, names: Sequence[str]) -> None:
     for name in names:
         assert load_pipeline_settings(CONF, name).prompt.rules == rules, name
@@ -114,39 +111,33 @@ def test_profiles_of_papers_have_no_rules_but_the_papers(rules: str, names: Sequ
         assert other.prompt.rules == rules, name
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("pipeline.selection.counts=true", ("pipeline", ["selection", "counts"], True)),
-        ("pipeline.demonstrations.k=5", ("pipeline", ["demonstrations", "k"], 5)),
-        ("backbone.temperature=null", ("backbone", ["temperature"], None)),
-        ("backbone.temperature=", ("backbone", ["temperature"], None)),
-        ("backbone.temperature=0.5", ("backbone", ["temperature"], 0.5)),
-        ("backbone.model=gpt-4o", ("backbone", ["model"], "gpt-4o")),
-        ("backbone.model='4'", ("backbone", ["model"], "4")),
-        ("backbone.base_url=http://h:1/v1?a=b", ("backbone", ["base_url"], "http://h:1/v1?a=b")),
-        ("benchmark.quarantine=[1, 2]", ("benchmark", ["quarantine"], [1, 2])),
-        ("backbone.extra_body={a: {b: 1}}", ("backbone", ["extra_body"], {"a": {"b": 1}})),
-        (" pipeline.name = x y ", ("pipeline", ["name"], "x y")),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("pipeline.selection.counts=true", ("pipeline", ["selection", "counts"], True)),
+    ("pipeline.demonstrations.k=5", ("pipeline", ["demonstrations", "k"], 5)),
+    ("backbone.temperature=null", ("backbone", ["temperature"], None)),
+    ("backbone.temperature=", ("backbone", ["temperature"], None)),
+    ("backbone.temperature=0.5", ("backbone", ["temperature"], 0.5)),
+    ("backbone.model=gpt-4o", ("backbone", ["model"], "gpt-4o")),
+    ("backbone.model='4'", ("backbone", ["model"], "4")),
+    ("backbone.base_url=http://h:1/v1?a=b", ("backbone", ["base_url"], "http://h:1/v1?a=b")),
+    ("benchmark.quarantine=[1, 2]", ("benchmark", ["quarantine"], [1, 2])),
+    ("backbone.extra_body={a: {b: 1}}", ("backbone", ["extra_body"], {"a": {"b": 1}})),
+    (" pipeline.name = x y ", ("pipeline", ["name"], "x y")),
+])  # fmt: skip
 def test_an_override_is_kind_key_and_a_yaml_value(text: str, expected: tuple[str, list[str], Any]) -> None:
     assert parse_override(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("pipeline.selection.shortcut", "write kind.key=value"),
-        ("pipeline=3", "write kind.key=value"),
-        ("pipeline..k=3", "write kind.key=value"),
-        ("=3", "write kind.key=value"),
-        ("", "write kind.key=value"),
-        ("pipelin.demonstrations.k=3", 'Did you mean "pipeline"?'),
-        ("demonstrations.k=3", 'no key starts with "demonstrations"'),
-        ("pipeline.demonstrations.k=[", "the value is not YAML: line 1, column 2: expected the node content"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("pipeline.selection.shortcut", "write kind.key=value"),
+    ("pipeline=3", "write kind.key=value"),
+    ("pipeline..k=3", "write kind.key=value"),
+    ("=3", "write kind.key=value"),
+    ("", "write kind.key=value"),
+    ("pipelin.demonstrations.k=3", 'Did you mean "pipeline"?'),
+    ("demonstrations.k=3", 'no key starts with "demonstrations"'),
+    ("pipeline.demonstrations.k=[", "the value is not YAML: line 1, column 2: expected the node content"),
+])  # fmt: skip
 def test_an_override_of_another_form_says_how_to_write_one(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_override(text)
@@ -263,36 +254,21 @@ def test_a_wrong_override_is_named_with_what_it_may_have_meant(override: str, sa
     assert all(line.startswith(f"--set {override}: ") for line in str(caught.value).splitlines())
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "own.yaml is empty. Write keys and values into it."),
-        ("- rsl-sql", "must hold keys and values, not a list"),
-        ("5", "must hold keys and values, not a single value"),
-        ("a: [", "own.yaml is not YAML: line 1, column 5: expected the node content"),
-        (
-            "kind: rsl-sql\nkind: few-shot",
-            'own.yaml is not YAML: line 2, column 1: the key "kind" occurs twice',
-        ),
-        (
-            "kind: rsl-sql\nselection: {shortcut: none, shortcut: any}",
-            'column 29: the key "shortcut" occurs twice',
-        ),
-        ("kind: foo", 'key kind: there is no pipeline "foo"'),
-        ("description: x", "key kind: which pipeline this is about is missing"),
-        ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
-        ("kind: rsl-sql\nlinkng: {}", 'key linkng: there is no key "linkng". Did you mean "linking"?'),
-        (
-            "kind: few-shot\nlinking: {}",
-            'key linking: there is no key "linking". Valid names: candidates, demonstrations',
-        ),
-        (
-            "kind: rsl-sql\nselection: {rows_shown: five}",
-            "key selection.rows_shown: Input should be a valid integer",
-        ),
-        ("kind: rsl-sql\n1: 2", "key 1: Keys should be strings"),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [
+    ("", "own.yaml is empty. Write keys and values into it."),
+    ("- rsl-sql", "must hold keys and values, not a list"),
+    ("5", "must hold keys and values, not a single value"),
+    ("a: [", "own.yaml is not YAML: line 1, column 5: expected the node content"),
+    ("kind: rsl-sql\nkind: few-shot", 'own.yaml is not YAML: line 2, column 1: the key "kind" occurs twice'),
+    ("kind: rsl-sql\nselection: {shortcut: none, shortcut: any}", 'column 29: the key "shortcut" occurs twice'),
+    ("kind: foo", 'key kind: there is no pipeline "foo"'),
+    ("description: x", "key kind: which pipeline this is about is missing"),
+    ("kind: rsl-sql\nselection:", "key selection: None is not keys and values"),
+    ("kind: rsl-sql\nlinkng: {}", 'key linkng: there is no key "linkng". Did you mean "linking"?'),
+    ("kind: few-shot\nlinking: {}", 'key linking: there is no key "linking". Valid names: candidates, demonstrations'),
+    ("kind: rsl-sql\nselection: {rows_shown: five}", "key selection.rows_shown: Input should be a valid integer"),
+    ("kind: rsl-sql\n1: 2", "key 1: Keys should be strings"),
+])  # fmt: skip
 def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(content, encoding="utf-8")
@@ -318,16 +294,13 @@ def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_p
     assert load_pipeline_settings(CONF, str(path)).name == "yours"
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "said"),
-    [
-        ("pipeline", "rslsql", 'Did you mean "rsl-sql"?'),
-        ("backbone", "opnai", 'Did you mean "openai"?'),
-        ("benchmark", "xyz", "Valid names: arcwise, bird-dev"),
-        ("pipeline", "absent.yaml", "There is no pipeline file absent.yaml."),
-        ("pipeline", "../backbones/openai", 'There is no pipeline "../backbones/openai"'),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name", "said"), [
+    ("pipeline", "rslsql", 'Did you mean "rsl-sql"?'),
+    ("backbone", "opnai", 'Did you mean "openai"?'),
+    ("benchmark", "xyz", "Valid names: arcwise, bird-dev"),
+    ("pipeline", "absent.yaml", "There is no pipeline file absent.yaml."),
+    ("pipeline", "../backbones/openai", 'There is no pipeline "../backbones/openai"'),
+])  # fmt: skip
 def test_an_unknown_name_is_answered_with_the_nearest(kind: str, name: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_settings(CONF, kind, name)

@@ -50,16 +50,13 @@ def test_what_may_have_a_meaning_counts(pair: tuple[str, str]) -> None:
     assert not same_query(*pair, "sqlite")
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("SELECT 1--1", "SELECT 1--2"),
-        ("SELECT 1 /*! + 1 */", "SELECT 1"),
-        ("SELECT COUNT (*) FROM t", "SELECT COUNT(*) FROM t"),
-        ("SELECT a FROM Singer", "SELECT a FROM singer"),
-        ("SELECT a FROM `Singer`", "SELECT a FROM singer"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), [
+    ("SELECT 1--1", "SELECT 1--2"),
+    ("SELECT 1 /*! + 1 */", "SELECT 1"),
+    ("SELECT COUNT (*) FROM t", "SELECT COUNT(*) FROM t"),
+    ("SELECT a FROM Singer", "SELECT a FROM singer"),
+    ("SELECT a FROM `Singer`", "SELECT a FROM singer"),
+])  # fmt: skip
 def test_what_only_mysql_reads_otherwise_counts_there(one: str, other: str) -> None:
     assert not same_query(one, other, "mysql")
 

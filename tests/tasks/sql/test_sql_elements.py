@@ -113,31 +113,25 @@ def test_no_jumble_of_words_makes_any_definition_raise(words: list[str], start: 
     assert (found.text is None) == bool(found.reason)
 
 
-@pytest.mark.parametrize(
-    ("match", "expected"),
-    [
-        ("substring", "singer.id singer.Name concert.id concert.singer_id concert.year"),
-        ("word", "singer.Name concert.singer_id concert.year"),
-        ("parsed", "singer.Name concert.singer_id"),
-    ],
-)
+@pytest.mark.parametrize(("match", "expected"), [
+    ("substring", "singer.id singer.Name concert.id concert.singer_id concert.year"),
+    ("word", "singer.Name concert.singer_id concert.year"),
+    ("parsed", "singer.Name concert.singer_id"),
+])  # fmt: skip
 def test_backward_matches_differ_in_what_they_take_for_a_mention(match: str, expected: str) -> None:
     sql = "SELECT Name FROM singer JOIN concert ON singer_id = 5 WHERE 'a year' <> 'provided'"
     assert " ".join(map(str, columns_mentioned(sql, SCHEMA, match))) == expected  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "word", "substring"),
-    [
-        ("SELECT id FROM t", "ID", True, True),
-        ("provide", "id", False, True),
-        ("t.id=1", "id", True, True),
-        ("user_id", "id", False, True),
-        ("`Free Meal Count (K-12)` / 2", "free meal count (k-12)", True, True),
-        ("größe", "größ", False, True),
-        ("anything", "", False, False),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "word", "substring"), [
+    ("SELECT id FROM t", "ID", True, True),
+    ("provide", "id", False, True),
+    ("t.id=1", "id", True, True),
+    ("user_id", "id", False, True),
+    ("`Free Meal Count (K-12)` / 2", "free meal count (k-12)", True, True),
+    ("größe", "größ", False, True),
+    ("anything", "", False, False),
+])  # fmt: skip
 def test_names_are_found_between_boundaries(text: str, name: str, word: bool, substring: bool) -> None:
     assert mentions_word(text, name) is word
     assert mentions_substring(text, name) is substring

@@ -95,33 +95,27 @@ def test_no_function_holds_the_process(shape: str) -> None:
     assert slow == {}
 
 
-@pytest.mark.parametrize(
-    ("sql", "reason"),
-    [
-        (filled("SELECT ", "a, ", "a FROM t") + " " * MAX_SQL_CHARACTERS, "longer than 10,000 characters"),
-        ("SELECT " + "a," * 1300 + "a FROM t", "longer than 2,500 tokens"),
-        ("SELECT " + "(" * 31 + "a" + ")" * 31, "nested more than 30 levels deep"),
-        ("SELECT " + "CASE WHEN a THEN " * 31 + "a" + " END" * 31, "nested more than 30 levels deep"),
-        ("SELECT a FROM t" + " LEFT JOIN t" * 9, "more than 8 joins without a condition"),
-        ("SELECT a" + " + a" * 200 + " FROM t", "an expression of more than 150 levels"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "reason"), [
+    (filled("SELECT ", "a, ", "a FROM t") + " " * MAX_SQL_CHARACTERS, "longer than 10,000 characters"),
+    ("SELECT " + "a," * 1300 + "a FROM t", "longer than 2,500 tokens"),
+    ("SELECT " + "(" * 31 + "a" + ")" * 31, "nested more than 30 levels deep"),
+    ("SELECT " + "CASE WHEN a THEN " * 31 + "a" + " END" * 31, "nested more than 30 levels deep"),
+    ("SELECT a FROM t" + " LEFT JOIN t" * 9, "more than 8 joins without a condition"),
+    ("SELECT a" + " + a" * 200 + " FROM t", "an expression of more than 150 levels"),
+])  # fmt: skip
 def test_what_is_beyond_a_limit_is_not_parsed_and_says_which(sql: str, reason: str) -> None:
     assert parse(sql, DIALECT) == parsing.Parsed(None, reason)
     assert read_skeleton(sql, DIALECT).reason == reason
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a FROM t" + " JOIN u ON t.id = u.id" * 20,
-        "SELECT a FROM t" + " JOIN u USING (id)" * 20,
-        "SELECT a FROM t" + " CROSS JOIN u" * 20,
-        "SELECT a FROM t" + " NATURAL LEFT JOIN u" * 20,
-        "SELECT " + "(" * DEEP + "a" + ")" * DEEP + " FROM t",
-        "SELECT a FROM t WHERE a = 1" + " OR a = 1" * 100,
-    ],
-)
+@pytest.mark.parametrize("sql", [
+    "SELECT a FROM t" + " JOIN u ON t.id = u.id" * 20,
+    "SELECT a FROM t" + " JOIN u USING (id)" * 20,
+    "SELECT a FROM t" + " CROSS JOIN u" * 20,
+    "SELECT a FROM t" + " NATURAL LEFT JOIN u" * 20,
+    "SELECT " + "(" * DEEP + "a" + ")" * DEEP + " FROM t",
+    "SELECT a FROM t WHERE a = 1" + " OR a = 1" * 100,
+])  # fmt: skip
 def test_what_is_within_the_limits_is_parsed(sql: str) -> None:
     assert parse(sql, DIALECT).tree is not None
 

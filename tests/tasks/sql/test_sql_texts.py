@@ -69,23 +69,20 @@ def test_spider_dev_has_its_published_distribution(shared_data: Path) -> None:
     assert grades == {"easy": 248, "medium": 446, "hard": 174, "extra": 166}
 
 
-@pytest.mark.parametrize(
-    ("sql", "other", "same"),
-    [
-        ("SELECT a FROM t WHERE b IS NULL", "SELECT a FROM t WHERE b IS NOT NULL", False),
-        ("SELECT a FROM t WHERE NOT b IN (1)", "SELECT x FROM z WHERE w NOT IN (2, 3)", True),
-        ("SELECT a FROM t", "SELECT a, b FROM t", False),
-        ("SELECT a FROM t GROUP BY a, b", "SELECT a FROM t GROUP BY a", False),
-        ("SELECT a FROM t ORDER BY b", "SELECT a FROM t ORDER BY b ASC", True),
-        ("SELECT a FROM t ORDER BY b", "SELECT a FROM t ORDER BY b DESC", False),
-        ("SELECT a FROM t JOIN u ON t.x = u.x", "SELECT a FROM t LEFT JOIN u USING (x)", True),
-        ("SELECT a FROM t", "SELECT a FROM t JOIN u", False),
-        ("SELECT DISTINCT a FROM t", "SELECT a FROM t", False),
-        ("SELECT a FROM t LIMIT 1", "SELECT a FROM t", False),
-        ("SELECT a, b / c FROM t", "SELECT a / b FROM t", False),
-        ("not SQL", "not SQL", False),
-    ],
-)
+@pytest.mark.parametrize(("sql", "other", "same"), [
+    ("SELECT a FROM t WHERE b IS NULL", "SELECT a FROM t WHERE b IS NOT NULL", False),
+    ("SELECT a FROM t WHERE NOT b IN (1)", "SELECT x FROM z WHERE w NOT IN (2, 3)", True),
+    ("SELECT a FROM t", "SELECT a, b FROM t", False),
+    ("SELECT a FROM t GROUP BY a, b", "SELECT a FROM t GROUP BY a", False),
+    ("SELECT a FROM t ORDER BY b", "SELECT a FROM t ORDER BY b ASC", True),
+    ("SELECT a FROM t ORDER BY b", "SELECT a FROM t ORDER BY b DESC", False),
+    ("SELECT a FROM t JOIN u ON t.x = u.x", "SELECT a FROM t LEFT JOIN u USING (x)", True),
+    ("SELECT a FROM t", "SELECT a FROM t JOIN u", False),
+    ("SELECT DISTINCT a FROM t", "SELECT a FROM t", False),
+    ("SELECT a FROM t LIMIT 1", "SELECT a FROM t", False),
+    ("SELECT a, b / c FROM t", "SELECT a / b FROM t", False),
+    ("not SQL", "not SQL", False),
+])  # fmt: skip
 def test_same_skeleton(sql: str, other: str, same: bool) -> None:
     first, second = skeleton(sql, "sqlite"), skeleton(other, "sqlite")
     assert (first is not None and first == second) is same
@@ -95,16 +92,13 @@ def test_the_length_of_a_skeleton_counts_tokens() -> None:
     assert skeleton_length("select _ , count ( * ) from _") == 9
 
 
-@pytest.mark.parametrize(
-    ("sql", "reason"),
-    [
-        ("", "no statement"),
-        ("DROP TABLE t", "not a query: drop"),
-        ("SELECT", "it selects nothing"),
-        ("SELECT a FROM t WHERE (b", "Expecting )"),
-        ("SELECT a FROM t WHERE " + "(" * 3000 + "b" + ")" * 3000, "longer than 2,500 tokens"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "reason"), [
+    ("", "no statement"),
+    ("DROP TABLE t", "not a query: drop"),
+    ("SELECT", "it selects nothing"),
+    ("SELECT a FROM t WHERE (b", "Expecting )"),
+    ("SELECT a FROM t WHERE " + "(" * 3000 + "b" + ")" * 3000, "longer than 2,500 tokens"),
+])  # fmt: skip
 def test_what_has_no_skeleton_says_why(sql: str, reason: str) -> None:
     reading = read_skeleton(sql, "sqlite")
     assert reading.text is None

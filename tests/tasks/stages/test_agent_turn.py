@@ -72,31 +72,28 @@ async def test_the_tools_read_the_schema_the_values_and_the_database(bench: Benc
     assert [call.sql for call in (values, rows)] == [None, "SELECT id, name FROM museum"]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "error", "told"),
-    [
-        ("run-sql", sql("SELECT 1"), "unknown_tool", 'Did you mean "run_sql"?'),
-        ("", "", "unknown_tool", "Valid names: columns, "),
-        ("n" * 100_000, "{}", "unknown_tool", "There is no tool"),
-        ("run_sql", "SELECT 1", "not_json", "not JSON"),
-        ("run_sql", "[" * 50_000, "not_json", "not JSON"),
-        ("run_sql", '{"sql": "SELECT', "not_json", "not JSON"),
-        ("run_sql", "[]", "wrong_arguments", "wrong"),
-        ("run_sql", "{}", "wrong_arguments", "sql"),
-        ("run_sql", '{"sql": 5}', "wrong_arguments", "sql"),
-        ("run_sql", '{"sql": ""}', "wrong_arguments", "sql"),
-        ("run_sql", sql("x" * 10_000_000), "wrong_arguments", "too long"),
-        ("run_sql", '{"sql": "SELECT \'\\u0000\' FROM x"}', "failed", "no such table: x"),
-        ("columns", '{"tables": ["\\ud800"]}', "wrong_arguments", 'There is no table "\ufffd"'),
-        ("columns", '{"tables": "museum"}', "wrong_arguments", "tables"),
-        ("columns", '{"tables": []}', "wrong_arguments", "no table"),
-        ("columns", '{"tables": ["musem"]}', "wrong_arguments", 'Did you mean "museum"?'),
-        ("tables", '{"contains": null}', "wrong_arguments", "contains"),
-        ("run_sql", sql("SELECT nam FROM museum"), "failed", "no such column: nam"),
-        ("run_sql", sql(ENDLESS), "failed", "Time-out"),
-        ("submit", sql("SELECT nam FROM museum"), "failed", "Not submitted. Error: no such column: nam"),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "error", "told"), [
+    ("run-sql", sql("SELECT 1"), "unknown_tool", 'Did you mean "run_sql"?'),
+    ("", "", "unknown_tool", "Valid names: columns, "),
+    ("n" * 100_000, "{}", "unknown_tool", "There is no tool"),
+    ("run_sql", "SELECT 1", "not_json", "not JSON"),
+    ("run_sql", "[" * 50_000, "not_json", "not JSON"),
+    ("run_sql", '{"sql": "SELECT', "not_json", "not JSON"),
+    ("run_sql", "[]", "wrong_arguments", "wrong"),
+    ("run_sql", "{}", "wrong_arguments", "sql"),
+    ("run_sql", '{"sql": 5}', "wrong_arguments", "sql"),
+    ("run_sql", '{"sql": ""}', "wrong_arguments", "sql"),
+    ("run_sql", sql("x" * 10_000_000), "wrong_arguments", "too long"),
+    ("run_sql", '{"sql": "SELECT \'\\u0000\' FROM x"}', "failed", "no such table: x"),
+    ("columns", '{"tables": ["\\ud800"]}', "wrong_arguments", 'There is no table "\ufffd"'),
+    ("columns", '{"tables": "museum"}', "wrong_arguments", "tables"),
+    ("columns", '{"tables": []}', "wrong_arguments", "no table"),
+    ("columns", '{"tables": ["musem"]}', "wrong_arguments", 'Did you mean "museum"?'),
+    ("tables", '{"contains": null}', "wrong_arguments", "contains"),
+    ("run_sql", sql("SELECT nam FROM museum"), "failed", "no such column: nam"),
+    ("run_sql", sql(ENDLESS), "failed", "Time-out"),
+    ("submit", sql("SELECT nam FROM museum"), "failed", "Not submitted. Error: no such column: nam"),
+])  # fmt: skip
 async def test_a_call_that_is_wrong_is_answered_and_counted(
     bench: Bench, name: str, arguments: str, error: str, told: str
 ) -> None:
@@ -344,22 +341,19 @@ def test_a_reply_that_a_retried_turn_received_again_counts_once_of_the_limits() 
     assert (spending.tokens, spending.usd) == (800, pytest.approx(0.4))
 
 
-@pytest.mark.parametrize(
-    ("limits", "spent", "reached", "notice"),
-    [
-        ({}, (0, 0, 0, 0.0), "", ""),
-        ({}, (13, 0, 0, 0.0), "", "You have 2 turns left. Submit your best query soon."),
-        ({}, (14, 0, 0, 0.0), "", "This is your last turn: call submit now."),
-        ({}, (15, 0, 0, 0.0), "the limit of 15 turns was reached", None),
-        ({}, (1, 56, 0, 0.0), "", "You have 4 tool calls left. Submit your best query soon."),
-        ({}, (1, 61, 0, 0.0), "", "No tool call is left but submit. Submit your best query soon."),
-        ({"tokens": 1000}, (1, 0, 799, 0.0), "", ""),
-        ({"tokens": 1000}, (1, 0, 800, 0.0), "", "Your budget is almost spent. Submit your best query soon."),
-        ({"tokens": 1000}, (1, 0, 1000, 0.0), "the limit of 1,000 tokens was reached", None),
-        ({"usd": 0.5}, (1, 0, 0, 0.41), "", "Your budget is almost spent. Submit your best query soon."),
-        ({"usd": 0.5}, (1, 0, 0, 0.5), "the limit of $0.5 was reached", None),
-    ],
-)
+@pytest.mark.parametrize(("limits", "spent", "reached", "notice"), [
+    ({}, (0, 0, 0, 0.0), "", ""),
+    ({}, (13, 0, 0, 0.0), "", "You have 2 turns left. Submit your best query soon."),
+    ({}, (14, 0, 0, 0.0), "", "This is your last turn: call submit now."),
+    ({}, (15, 0, 0, 0.0), "the limit of 15 turns was reached", None),
+    ({}, (1, 56, 0, 0.0), "", "You have 4 tool calls left. Submit your best query soon."),
+    ({}, (1, 61, 0, 0.0), "", "No tool call is left but submit. Submit your best query soon."),
+    ({"tokens": 1000}, (1, 0, 799, 0.0), "", ""),
+    ({"tokens": 1000}, (1, 0, 800, 0.0), "", "Your budget is almost spent. Submit your best query soon."),
+    ({"tokens": 1000}, (1, 0, 1000, 0.0), "the limit of 1,000 tokens was reached", None),
+    ({"usd": 0.5}, (1, 0, 0, 0.41), "", "Your budget is almost spent. Submit your best query soon."),
+    ({"usd": 0.5}, (1, 0, 0, 0.5), "the limit of $0.5 was reached", None),
+])  # fmt: skip
 def test_limits_end_the_conversation_and_the_model_is_told_before(
     limits: dict[str, Any], spent: tuple[int, int, int, float], reached: str, notice: str | None
 ) -> None:

@@ -82,21 +82,18 @@ def test_no_json_makes_reading_an_alignment_raise(value: object) -> None:
     read_reply(json.dumps(value), AlignmentReply)
 
 
-@pytest.mark.parametrize(
-    ("question", "items", "expected"),
-    [
-        ("Name of singers?", ["Name=singer.name:col", "of", "singers=singer:tbl", "?"], "Name singers"),
-        ("Name of singers?", ["singers=singer:tbl"], "singers"),
-        ("Name of singers?", ["Show", "name=singer.name:col", "SINGERS=singer:tbl"], "Name singers"),
-        ("the first name of all", ["the", "first name=singer.first_name:col", "all"], "first name"),
-        ("Show name and name", ["name", "and", "name=concert.name:col"], "name"),
-        ("first-name of it", ["first-name=singer.first_name:col"], "first name"),
-        ("a b c", ["c=singer.name:col", "b=singer.name:col", "a=singer.name:col"], "c"),
-        ("Which ones?", ["?=singer:tbl"], ""),
-        ("Which ones?", [], ""),
-        ("", ["a=singer:tbl"], ""),
-    ],
-)
+@pytest.mark.parametrize(("question", "items", "expected"), [
+    ("Name of singers?", ["Name=singer.name:col", "of", "singers=singer:tbl", "?"], "Name singers"),
+    ("Name of singers?", ["singers=singer:tbl"], "singers"),
+    ("Name of singers?", ["Show", "name=singer.name:col", "SINGERS=singer:tbl"], "Name singers"),
+    ("the first name of all", ["the", "first name=singer.first_name:col", "all"], "first name"),
+    ("Show name and name", ["name", "and", "name=concert.name:col"], "name"),
+    ("first-name of it", ["first-name=singer.first_name:col"], "first name"),
+    ("a b c", ["c=singer.name:col", "b=singer.name:col", "a=singer.name:col"], "c"),
+    ("Which ones?", ["?=singer:tbl"], ""),
+    ("Which ones?", [], ""),
+    ("", ["a=singer:tbl"], ""),
+])  # fmt: skip
 def test_lists_are_put_at_the_questions_own_tokens(question: str, items: list[str], expected: str) -> None:
     given_items = []
     for item in items:
@@ -108,24 +105,21 @@ def test_lists_are_put_at_the_questions_own_tokens(question: str, items: list[st
     assert " ".join(one.token for one in found.tokens if one.type) == expected
 
 
-@pytest.mark.parametrize(
-    ("entity", "kind", "expected"),
-    [
-        ("singer.name", "col", "singer.name:col"),
-        ('`Singer`."NAME"', "col", "singer.name:col"),
-        ("singer.country", "val", "singer.country:val"),
-        ("singer", "tbl", "singer:tbl"),
-        ("song list", None, "song list:tbl"),
-        ("song list.song title", None, "song list.song title:col"),
-        ("country", "col", "singer.country:col"),
-        ("singer", "col", "singer:tbl"),
-        ("singer.name", "tbl", "singer.name:col"),
-        ("concert.year", "col", "concert.year:col"),
-        ("name", "col", "singer.name:col"),
-        ("singer.salary", "col", None),
-        ("band", "tbl", None),
-    ],
-)
+@pytest.mark.parametrize(("entity", "kind", "expected"), [
+    ("singer.name", "col", "singer.name:col"),
+    ('`Singer`."NAME"', "col", "singer.name:col"),
+    ("singer.country", "val", "singer.country:val"),
+    ("singer", "tbl", "singer:tbl"),
+    ("song list", None, "song list:tbl"),
+    ("song list.song title", None, "song list.song title:col"),
+    ("country", "col", "singer.country:col"),
+    ("singer", "col", "singer:tbl"),
+    ("singer.name", "tbl", "singer.name:col"),
+    ("concert.year", "col", "concert.year:col"),
+    ("name", "col", "singer.name:col"),
+    ("singer.salary", "col", None),
+    ("band", "tbl", None),
+])  # fmt: skip
 def test_entities_are_found_as_models_write_them_the_shown_tables_first(
     entity: str, kind: str | None, expected: str | None
 ) -> None:
@@ -198,18 +192,15 @@ def test_a_column_that_only_joins_is_used_where_joins_count(joins_count: bool, m
     assert bool(missing_entities(sql, linked, CONCERTS, joins_count=joins_count)) == missing
 
 
-@pytest.mark.parametrize(
-    ("sql", "tables", "columns"),
-    [
-        ("SELECT country FROM singer", "", ""),
-        ("SELECT name FROM singer", "", "singer.country"),
-        ("SELECT s.name FROM singer s JOIN concert c ON s.singer_id = c.singer_id", "", "singer.country"),
-        ("SELECT * FROM concert", "singer", "singer.country"),
-        (None, "singer", "singer.country"),
-        ("SELECT country, first_name FROM singer", "", ""),
-        ("SELECT name FROM singer WHERE WHERE country", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("sql", "tables", "columns"), [
+    ("SELECT country FROM singer", "", ""),
+    ("SELECT name FROM singer", "", "singer.country"),
+    ("SELECT s.name FROM singer s JOIN concert c ON s.singer_id = c.singer_id", "", "singer.country"),
+    ("SELECT * FROM concert", "singer", "singer.country"),
+    (None, "singer", "singer.country"),
+    ("SELECT country, first_name FROM singer", "", ""),
+    ("SELECT name FROM singer WHERE WHERE country", "", ""),
+])  # fmt: skip
 def test_missing_entities_are_those_that_are_linked_and_not_used(
     sql: str | None, tables: str, columns: str
 ) -> None:

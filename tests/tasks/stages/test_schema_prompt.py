@@ -61,16 +61,12 @@ def test_the_beginning_that_other_questions_share_ends_with_the_schema(bench: Be
     assert (digest(prompt(view)) == digest(prompt(view, template="forward_link"))) == (task == "last")
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda view: view.reduced_to(LINK),
-        lambda view: replace(view, prompt=PromptSettings(task="last")).reduced_to(LINK),
-        lambda view: view.with_samples(view.schema, 2),
-        lambda view: replace(view, prompt=PromptSettings(demonstrations_first=True)),
-    ],
-    ids=["reduced", "reduced, task last", "values of a question", "examples first"],
-)
+@pytest.mark.parametrize("view", [
+    lambda view: view.reduced_to(LINK),
+    lambda view: replace(view, prompt=PromptSettings(task="last")).reduced_to(LINK),
+    lambda view: view.with_samples(view.schema, 2),
+    lambda view: replace(view, prompt=PromptSettings(demonstrations_first=True)),
+], ids=["reduced", "reduced, task last", "values of a question", "examples first"])  # fmt: skip
 def test_a_schema_that_was_shown_for_one_question_is_shared_with_none(bench: Bench, view: object) -> None:
     messages = prompt(view(SchemaView(bench.schema)))  # type: ignore[operator]
     assert digest(messages) is None
@@ -79,16 +75,13 @@ def test_a_schema_that_was_shown_for_one_question_is_shared_with_none(bench: Ben
 TWO = Execution("ok", ("id", "name"), ((1, "Ann"), (2, None)), row_count=2)
 
 
-@pytest.mark.parametrize(
-    ("execution", "shown", "outcome"),
-    [
-        (None, "There is no query.", "no_answer"),
-        (Execution("ok", ("a",), (), row_count=0), "No rows.", "empty"),
-        (Execution("error", error="no such column: x"), "Error: no such column: x", "error"),
-        (Execution("too_large", error="More than 5 rows."), "Error: More than 5 rows.", "too_large"),
-        (TWO, "id | name\n1 | Ann\n2 | NULL", "ok"),
-    ],
-)
+@pytest.mark.parametrize(("execution", "shown", "outcome"), [
+    (None, "There is no query.", "no_answer"),
+    (Execution("ok", ("a",), (), row_count=0), "No rows.", "empty"),
+    (Execution("error", error="no such column: x"), "Error: no such column: x", "error"),
+    (Execution("too_large", error="More than 5 rows."), "Error: More than 5 rows.", "too_large"),
+    (TWO, "id | name\n1 | Ann\n2 | NULL", "ok"),
+])  # fmt: skip
 def test_a_result_is_its_rows_or_why_there_are_none(execution: Execution, shown: str, outcome: str) -> None:
     assert show_result(execution, 5) == shown
     assert outcome_of(execution) == outcome
@@ -108,15 +101,12 @@ def test_what_is_shown_of_a_result_is_readable_and_the_same_each_time() -> None:
     assert len(shown) == len("Error: ") + MAX_ERROR + len("...")
 
 
-@pytest.mark.parametrize(
-    ("count", "rows", "said"),
-    [
-        (1, 5, "(1 row)"),
-        (2, 5, "(2 rows)"),
-        (2, 1, "(2 rows, first 1 shown)"),
-        (900, 2, "(900 rows, first 2 shown)"),
-    ],
-)
+@pytest.mark.parametrize(("count", "rows", "said"), [
+    (1, 5, "(1 row)"),
+    (2, 5, "(2 rows)"),
+    (2, 1, "(2 rows, first 1 shown)"),
+    (900, 2, "(900 rows, first 2 shown)"),
+])  # fmt: skip
 def test_counts_say_how_many_rows_there_are(count: int, rows: int, said: str) -> None:
     execution = Execution("ok", ("id", "name"), TWO.rows[:count], row_count=count)
     assert show_result(execution, rows, counts=True).splitlines()[-1] == said

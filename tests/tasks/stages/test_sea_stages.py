@@ -111,13 +111,10 @@ class TestBiasElimination:
         assert text.startswith("### Instruction\n") and text.endswith("### Response\nQuery:\n")
         assert bench.server.requests[0].body["temperature"] == 0
 
-    @pytest.mark.parametrize(
-        ("said", "expected"),
-        [
-            ("select name\nfrom museum;", Elimination(GOOD, "unchanged")),
-            (f"```sql\n{EMPTY}\n```", Elimination(EMPTY, "changed")),
-        ],
-    )
+    @pytest.mark.parametrize(("said", "expected"), [
+        ("select name\nfrom museum;", Elimination(GOOD, "unchanged")),
+        (f"```sql\n{EMPTY}\n```", Elimination(EMPTY, "changed")),
+    ])  # fmt: skip
     async def test_another_sql_takes_its_place_and_other_writing_does_not(
         self, bench: Bench, said: str, expected: Elimination
     ) -> None:

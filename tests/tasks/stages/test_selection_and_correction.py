@@ -16,15 +16,12 @@ NONE = "SELECT id, name FROM museum WHERE id > 9"
 FAILS = "SELECT id, nam FROM museum"
 
 
-@pytest.mark.parametrize(
-    ("chosen", "choice"),
-    [
-        (ALL, "first"),
-        (f"select ID, `name`\nfrom museum order by id; -- {SOME}", "first"),
-        (SOME, "second"),
-        (NONE, "new"),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "choice"), [
+    (ALL, "first"),
+    (f"select ID, `name`\nfrom museum order by id; -- {SOME}", "first"),
+    (SOME, "second"),
+    (NONE, "new"),
+])  # fmt: skip
 async def test_the_backbone_chooses_one_of_the_two_or_writes_a_third(
     bench: Bench, chosen: str, choice: str
 ) -> None:
@@ -49,14 +46,11 @@ async def test_two_candidates_that_are_the_same_query_and_fail_are_asked_about(
     assert await bench.select(sql, sql) == Selection(ALL, "new", "backbone")
 
 
-@pytest.mark.parametrize(
-    ("replies", "expected"),
-    [
-        ([ALL, ALL], Selection(ALL, "first", "backbone")),
-        ([ALL, SOME], Selection(SOME, "second", "default")),
-        ([SOME, SOME], Selection(SOME, "second", "backbone")),
-    ],
-)
+@pytest.mark.parametrize(("replies", "expected"), [
+    ([ALL, ALL], Selection(ALL, "first", "backbone")),
+    ([ALL, SOME], Selection(SOME, "second", "default")),
+    ([SOME, SOME], Selection(SOME, "second", "backbone")),
+])  # fmt: skip
 async def test_a_choice_that_depends_on_the_order_leaves_the_second(
     bench: Bench, replies: list[str], expected: Selection
 ) -> None:
@@ -78,14 +72,11 @@ async def test_a_reply_without_sql_leaves_the_second(bench: Bench) -> None:
     assert any("SQL2 was kept" in note for note in bench.notes)
 
 
-@pytest.mark.parametrize(
-    ("sql1", "sql2", "expected", "note"),
-    [
-        (None, SOME, Selection(SOME, "second", "default"), "SQL1 missing"),
-        (ALL, None, Selection(ALL, "first", "default"), "SQL2 missing"),
-        (None, None, Selection(None, "first", "default"), "SQL1 and SQL2 missing"),
-    ],
-)
+@pytest.mark.parametrize(("sql1", "sql2", "expected", "note"), [
+    (None, SOME, Selection(SOME, "second", "default"), "SQL1 missing"),
+    (ALL, None, Selection(ALL, "first", "default"), "SQL2 missing"),
+    (None, None, Selection(None, "first", "default"), "SQL1 and SQL2 missing"),
+])  # fmt: skip
 async def test_a_missing_candidate_leaves_the_other_without_a_call(
     bench: Bench, sql1: str | None, sql2: str | None, expected: Selection, note: str
 ) -> None:
@@ -94,15 +85,12 @@ async def test_a_missing_candidate_leaves_the_other_without_a_call(
     assert any(note in noted for noted in bench.notes)
 
 
-@pytest.mark.parametrize(
-    ("sql1", "sql2", "expected"),
-    [
-        (ALL, SAME, Selection(SAME, "same", "shortcut")),
-        (FAILS, SOME, Selection(SOME, "second", "shortcut")),
-        (FAILS, NONE, Selection(NONE, "second", "shortcut")),
-        (ENDLESS, SOME, Selection(SOME, "second", "shortcut")),
-    ],
-)
+@pytest.mark.parametrize(("sql1", "sql2", "expected"), [
+    (ALL, SAME, Selection(SAME, "same", "shortcut")),
+    (FAILS, SOME, Selection(SOME, "second", "shortcut")),
+    (FAILS, NONE, Selection(NONE, "second", "shortcut")),
+    (ENDLESS, SOME, Selection(SOME, "second", "shortcut")),
+])  # fmt: skip
 async def test_the_shortcut_decides_where_the_results_leave_no_doubt(
     bench: Bench, sql1: str, sql2: str, expected: Selection
 ) -> None:
@@ -110,17 +98,14 @@ async def test_the_shortcut_decides_where_the_results_leave_no_doubt(
     assert bench.server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("sql1", "sql2"),
-    [
-        (ALL, SOME),
-        (NONE, f"{NONE} AND 1"),
-        (ALL, NONE),
-        (ALL, FAILS),
-        (FAILS, f"{FAILS} WHERE 1"),
-        (FAILS, ENDLESS),
-    ],
-)
+@pytest.mark.parametrize(("sql1", "sql2"), [
+    (ALL, SOME),
+    (NONE, f"{NONE} AND 1"),
+    (ALL, NONE),
+    (ALL, FAILS),
+    (FAILS, f"{FAILS} WHERE 1"),
+    (FAILS, ENDLESS),
+])  # fmt: skip
 async def test_the_shortcut_asks_where_the_results_leave_doubt(bench: Bench, sql1: str, sql2: str) -> None:
     bench.says(sql_reply(sql1))
     assert (await bench.select(sql1, sql2, shortcut="result")).by == "backbone"

@@ -79,7 +79,6 @@ def of_ones_own(bench: Bench) -> Bench:
     return replace(bench, backbone=MeteredBackbone(Unretried(bench.backbone)))
 
 
-@pytest.mark.slow
 async def test_a_second_call_is_restored_without_a_task_run(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     first, second = question_run_in(prefect_home), question_run_in(prefect_home)

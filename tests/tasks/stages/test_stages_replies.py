@@ -194,15 +194,12 @@ async def test_a_bad_reply_is_mended_by_a_good_one(bench: Bench, stage: str) -> 
     assert [call.parse for call in bench.records[0].calls] == ["failed", "json"]
 
 
-@pytest.mark.parametrize(
-    ("stage", "text", "expected"),
-    [
-        ("forward_link", '{"tables": ["museum", "ord', Link(("museum",), (), ("ord",))),
-        ("preliminary_sql", '{"sql": "SELECT name FROM museum', Answer(NAMES)),
-        ("augmentation_keywords", '{"sql_keywords": ["COUNT", "MA', ("COUNT", "MA")),
-        ("describe_columns", '{"descriptions": {"city": "The ci', {"city": "The ci"}),
-    ],
-)
+@pytest.mark.parametrize(("stage", "text", "expected"), [
+    ("forward_link", '{"tables": ["museum", "ord', Link(("museum",), (), ("ord",))),
+    ("preliminary_sql", '{"sql": "SELECT name FROM museum', Answer(NAMES)),
+    ("augmentation_keywords", '{"sql_keywords": ["COUNT", "MA', ("COUNT", "MA")),
+    ("describe_columns", '{"descriptions": {"city": "The ci', {"city": "The ci"}),
+])  # fmt: skip
 async def test_a_reply_cut_off_at_the_token_limit_is_used_as_far_as_it_goes_and_noted(
     bench: Bench, stage: str, text: str, expected: object
 ) -> None:
@@ -226,19 +223,13 @@ async def test_half_a_character_in_a_query_goes_no_further(bench: Bench) -> None
     assert await run(bench, "preliminary_sql") == Answer("SELECT '?' FROM museum")
 
 
-@pytest.mark.parametrize(
-    ("text", "linked"),
-    [
-        ('{"tables": ["museum"]}', ()),
-        (
-            '{"tables": "museum, order", "columns": "guide.language, order.id"}',
-            ("order.id", "guide.language"),
-        ),
-        ('{"columns": {"order": ["id", "total.eur"]}}', ("order.id", "order.total.eur")),
-        ('{"columns": [{"table": "order", "column": "id"}]}', ("order.id",)),
-        ('{"tables": null, "columns": null}', ()),
-    ],
-)
+@pytest.mark.parametrize(("text", "linked"), [
+    ('{"tables": ["museum"]}', ()),
+    ('{"tables": "museum, order", "columns": "guide.language, order.id"}', ("order.id", "guide.language")),
+    ('{"columns": {"order": ["id", "total.eur"]}}', ("order.id", "order.total.eur")),
+    ('{"columns": [{"table": "order", "column": "id"}]}', ("order.id",)),
+    ('{"tables": null, "columns": null}', ()),
+])  # fmt: skip
 async def test_a_link_is_read_in_the_forms_that_models_give_it(
     bench: Bench, text: str, linked: tuple[str, ...]
 ) -> None:
@@ -264,15 +255,12 @@ async def test_elements_are_names_of_the_reduced_schema_only(bench: Bench) -> No
     assert link == Link(("museum",), HINTED.columns, ("guide", "museum.name"))
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("evidence", ["museum.city"]),
-        ("question", ["museum.name"]),
-        ("both", ["museum.name", "museum.city"]),
-        ("none", []),
-    ],
-)
+@pytest.mark.parametrize(("source", "found"), [
+    ("evidence", ["museum.city"]),
+    ("question", ["museum.name"]),
+    ("both", ["museum.name", "museum.city"]),
+    ("none", []),
+])  # fmt: skip
 def test_hints_are_looked_for_where_the_settings_say(museum: Database, source: Any, found: list[str]) -> None:
     asked = type(QUESTION)("1", "Their NAMES, please", "museum", evidence="by City")
     link = hinted_link(asked, museum.schema, source)
