@@ -256,26 +256,14 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
         raise ExtensionError(
             f"{_name_of(function)} cannot be called as Crosscheck calls it: {error}"
         ) from error
-    except BaseException as error:
-        if isinstance(error, Exception | KeyboardInterrupt) or not extension_location(error):
-            raise
-        raise ExtensionError(described(error)) from error  # SystemExit, GeneratorExit, asyncio.CancelledError
 
 
-async def awaitable(function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """Await what may be a user's own async function; raise an error if it takes other arguments, or returns at once."""
+def awaitable(function: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
+    """Call what may be a user's own async function; raise an error if it takes other arguments, or returns at once."""
     begun: Awaitable[T] = of_type(
         Awaitable, called(function, *arguments), f"{_name_of(function)} is not an `async def`: it returned"
     )
-    import asyncio
-
-    try:
-        return await begun
-    except (asyncio.CancelledError, SystemExit) as error:
-        task = asyncio.current_task()
-        if (task and task.cancelling()) or not extension_location(error):
-            raise
-        raise ExtensionError(described(error)) from error
+    return begun
 
 
 def _name_of(function: Any) -> str:

@@ -1,6 +1,5 @@
 """The registry: built-in names, a user's file, an installed package, and errors that say what was meant."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tasks.core import registry as registry_module
-from tasks.core.errors import ConfigurationError, ExtensionError
-from tasks.core.registry import Registry, absolute, awaitable, called, import_file, is_in_file
+from tasks.core.errors import ConfigurationError
+from tasks.core.registry import Registry, absolute, import_file, is_in_file
 from tasks.settings.kinds import BACKBONES, LAYOUTS, PIPELINES
 from tests.support.command_line import ROOT
 from tests.support.packages import install
@@ -130,38 +129,3 @@ def test_the_module_name_of_a_file_is_the_same_in_every_process(tmp_path: Path) 
 def test_what_names_an_attribute_of_a_file(name: str, expected: bool) -> None:
     assert is_in_file(name) is expected
     assert absolute(name, Path("/there")) == (f"/there/{name}" if expected else name)
-
-
-OWN = """
-import asyncio
-
-def at_once(error):
-    raise error
-
-async def later(error):
-    raise error
-
-async def waits(error):
-    await asyncio.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError("mine"), SystemExit("mine"), GeneratorExit("mine")])
-async def test_what_ends_a_task_is_named_as_the_users_own(tmp_path: Path, error: BaseException) -> None:
-    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    own = import_file(tmp_path / "own.py", "pipeline")
-    said = rf"own\.py:5, in at_once: {type(error).__name__}: mine"
-    with pytest.raises(ExtensionError, match=said):
-        called(own.at_once, error)
-    if not isinstance(error, GeneratorExit):  # also where Python drops the traceback, as `gather` does
-        with pytest.raises(ExtensionError, match=r"own\.py:8, in later"):
-            await asyncio.gather(awaitable(own.later, type(error)("mine")))
-
-
-async def test_a_task_that_is_cancelled_stays_cancelled(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    task = asyncio.create_task(awaitable(import_file(tmp_path / "own.py", "pipeline").waits, None))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
