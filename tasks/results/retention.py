@@ -170,10 +170,21 @@ def rows_of(path: Path, query: str, *values: object) -> list[Any]:
 def size_of(path: Path) -> int:
     """Return the size of a file with its journals, or of all files below a folder; 0 if there is none."""
     if path.is_dir():
-        files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
-        return sum(file_size(file, follow_symlinks=False) for file in files)
+        return sum(file_size(file, follow_symlinks=False) for file in _files(path))
     beside = (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", ".wal")))
     return sum(map(file_size, beside))
+
+
+def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry
+    except FileNotFoundError:  # removed by another process meanwhile
+        return
 
 
 _UNUSED = f"FROM {TABLE} WHERE used + {DAY_S} <= ?"

@@ -1,7 +1,7 @@
 """Thoughts of reasoning models in the text of a reply, in every notation that servers are known to leave there."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tasks.backbone.protocol import json_object
@@ -119,12 +119,19 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 def _marked(text: str, marks: Iterable[str]) -> list[tuple[int, int]]:
     """Return where marks start and end in a text, without those in quotes."""
-    spans = sorted(match.span() for mark in marks for match in re.finditer(re.escape(mark), text))
+    spans = sorted(span for mark in marks for span in _occurrences(text, mark))
     return [
         (start, end)
         for start, end in spans
         if not (text[start - 1 : start] in _QUOTES and text.startswith(_QUOTES, end))
     ]
+
+
+def _occurrences(text: str, mark: str) -> Iterator[tuple[int, int]]:
+    start = text.find(mark)
+    while start >= 0:
+        yield start, start + len(mark)
+        start = text.find(mark, start + len(mark))
 
 
 def without_thoughts(text: str) -> str:
