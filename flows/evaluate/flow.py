@@ -15,7 +15,7 @@ from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation, check_record, is_free, prepare
 from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards
-from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, run_flow
+from flows.prefect.flow_runs import as_flow, async_beginnings, final_state, flow_run_id, result_of
 from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
@@ -72,7 +72,10 @@ async def evaluate_early(
             if not connecting.done():
                 control.progress.step("Waiting for Prefect's server")
             await connecting
-            return await run_flow(_as_flow(evaluate), preparation.settings, control, connect)
+            async for beginning in async_beginnings(control, connect):
+                with beginning:
+                    state = await _as_flow(evaluate)(preparation.settings, return_state=True)
+            return await result_of(state)
         finally:
             # A second request to stop would not wait for the requests in flight.
             if not (answering.done() or control.stop.is_set()):

@@ -10,7 +10,7 @@ from flows.evaluate.run import launched
 from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
-from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, run_flow
+from flows.prefect.flow_runs import as_flow, beginnings, final_state, flow_run_id, result_of
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from tasks.backbone.kind import kind_of
@@ -383,6 +383,9 @@ def run_rerun(
     """Send the questions of a plan again, in the present thread; `server` and `preparation` are as in `launched`."""
     with launched(plan.settings, control, server, preparation) as prefect:
         repeat = as_flow(rerun(plan, control, prefect.preparation), "rerun", "rerun {settings.run}")
-        control.result = prefect.loop.run(run_flow(repeat, plan.asked_for, control, prefect.connect))
+        for beginning in beginnings(control, prefect.connect):
+            with beginning:
+                state = prefect.loop.run(repeat(plan.asked_for, return_state=True))
+        control.result = prefect.loop.run(result_of(state))
     assert control.result is not None
     return control.result

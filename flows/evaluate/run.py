@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect.flow_runs import check_shards, import_engines, reason_in, run_flow
+from flows.prefect.flow_runs import beginnings, check_shards, import_engines, reason_in, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
@@ -157,10 +157,13 @@ def run_evaluation(
 
         if early:
             evaluating = evaluate_early(prefect.preparation, control, prefect.connect, similar=similar)
+            control.result = prefect.loop.run(evaluating)
         else:
             flow = evaluation_flow(control, prefect.preparation)
-            evaluating = run_flow(flow, settings, control, prefect.connect)
-        control.result = prefect.loop.run(evaluating)
+            for beginning in beginnings(control, prefect.connect):
+                with beginning:
+                    state = prefect.loop.run(flow(settings, return_state=True))
+            control.result = prefect.loop.run(result_of(state))
     assert control.result is not None
     return control.result
 

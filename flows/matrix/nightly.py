@@ -33,7 +33,7 @@ from flows.evaluate.working_folder import clean, in_words, open_folder
 from flows.matrix.matrix import Cell, CellLimits
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
-from flows.prefect.flow_runs import run_flow
+from flows.prefect.flow_runs import async_beginnings, result_of
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
 from tasks.backbone.budget import Budget
@@ -289,8 +289,11 @@ async def _evaluate(
             cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
             preparation = limits.prepare(cell, left, control, check)
             evaluate = evaluation_flow(control, preparation)
-            pause = partial(time.sleep, RESTART_S)  # in which Prefect's server may answer again
-            control.result = await run_flow(evaluate, preparation.settings, control, pause)
+            # A flow run is begun again while Prefect's server does not answer.
+            async for beginning in async_beginnings(control, partial(time.sleep, RESTART_S)):
+                with beginning:
+                    state = await evaluate(preparation.settings, return_state=True)
+            control.result = await result_of(state)
         assert control.result is not None
         return NightEntry.of_run(control.result)
     except Interrupted:

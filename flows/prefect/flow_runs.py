@@ -19,6 +19,7 @@ from tasks.settings.evaluation import EvaluationSettings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
+    from tenacity import AsyncRetrying, Retrying
 
 
 log = logging.getLogger(__name__)
@@ -112,20 +113,29 @@ async def result_of(state: Any) -> RunRecord:
     raise result
 
 
-async def run_flow(
-    flow: Callable[..., Awaitable[Any]], settings: Any, control: Control, connect: Callable[[], None]
-) -> RunRecord:
-    """Run a flow and return its result; begin it again if Prefect's server dies before the flow run begins.
+def beginnings(control: Control, connect: Callable[[], None]) -> "Retrying":
+    """Yield attempts at a flow: a further one if Prefect's server dies before the flow run begins.
 
     `connect` waits until the server answers again.
     """
-    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+    from tenacity import Retrying
 
-    async def begin() -> Any:
-        return await flow(settings, return_state=True)
+    return Retrying(**_retry_options(control), before_sleep=lambda _: connect())
+
+
+def async_beginnings(control: Control, connect: Callable[[], None]) -> "AsyncRetrying":
+    """Yield attempts as `beginnings` does; the event loop goes on while `connect` waits."""
+    from tenacity import AsyncRetrying
 
     async def wait(_: object) -> None:
         await asyncio.to_thread(connect)
+
+    return AsyncRetrying(**_retry_options(control), before_sleep=wait)
+
+
+def _retry_options(control: Control) -> dict[str, Any]:
+    """Return tenacity's options for beginning a flow again while the server is unreachable, until its run has an id."""
+    from tenacity import retry_if_exception, stop_after_attempt
 
     def give_up(_: object) -> None:
         raise CrosscheckError(
@@ -133,13 +143,11 @@ async def run_flow(
             "command again to continue."
         )
 
-    attempts = AsyncRetrying(
-        retry=retry_if_exception(lambda error: not control.flow_run and _is_unreachable(error)),
-        stop=stop_after_attempt(MAX_BEGINNINGS),
-        before_sleep=wait,
-        retry_error_callback=give_up,
-    )
-    return await result_of(await attempts(begin))
+    return {
+        "retry": retry_if_exception(lambda error: not control.flow_run and _is_unreachable(error)),
+        "stop": stop_after_attempt(MAX_BEGINNINGS),
+        "retry_error_callback": give_up,
+    }
 
 
 def reason_in(error: BaseException) -> CrosscheckError | None:
