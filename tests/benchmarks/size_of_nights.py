@@ -11,29 +11,17 @@ import argparse
 import asyncio
 import hashlib
 import json
-import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.prefect.server import LocalServer
-from flows.prefect.settings import CLIENT, apply, local_settings
-from tasks.settings.home import Home
+from tests.benchmarks.noisy_nights import prefect_server, prepared
 from tests.flows.conftest import answer_as_offline
 from tests.support.fake_openai import Body, FakeOpenAI
 
 PIPELINES = ["zero-shot", "few-shot", "rsl-sql", "dac"]
-BACKBONE = """\
-kind: openai
-model: noisy-model
-base_url: {url}
-concurrency: 8
-prices: {{input: 1.0, output: 2.0, as_of: 2026-11-21}}
-"""
 
 
 class Model:
@@ -58,25 +46,6 @@ class Model:
             return text
         sql = f"SELECT 'wrong {self.night}'" if digest[6] % 2 else f"{answer['sql']} -- {self.night}"
         return json.dumps(answer | {"sql": sql})
-
-
-def prepared(folder: Path, server: FakeOpenAI) -> tuple[Home, str]:
-    """Make a working folder that this process uses, and the settings of a model at a server."""
-    home, backbone = Home(folder / "home"), folder / "hosted.yaml"
-    home.path.mkdir()
-    os.environ["CROSSCHECK_HOME"] = str(home.path)
-    backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
-    return home, str(backbone)
-
-
-@contextmanager
-def prefect_server(home: Home) -> Iterator[None]:
-    """Run Prefect's server for nights in this process."""
-    os.environ.update(local_settings(home))
-    apply({**local_settings(home), **CLIENT})
-    with LocalServer(home) as server:
-        server.wait()
-        yield
 
 
 async def run_night(backbone: str, name: str) -> None:
